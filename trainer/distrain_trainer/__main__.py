@@ -1,4 +1,4 @@
-"""`python3 -m distrain_trainer`: parse the arguments, load the data, and run the framework's program.
+"""`python3 -m distrain_trainer`: parse the arguments, load the data, and call the framework's training program.
 
 A user's mistake ends the process with one line on stderr.
 """
@@ -62,7 +62,10 @@ def main(argv: Sequence[str]) -> None:
 
 
 def program_of(config: Config) -> str:
-    """Return the module for the framework, strategy and task. Raises ArgumentError if this image has none."""
+    """Return the module for the framework, strategy and task.
+
+    Raises ArgumentError if this image contains no framework.
+    """
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
             f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
@@ -93,14 +96,21 @@ def require_packages(config: Config) -> None:
 
 
 def read_input(config: Config) -> Dataset:
-    """Load the data. First check that a user's model can be imported, because reading the data may take long."""
+    """Load the data.
+
+    First check that a user's model can be imported: reading the data may take long, and the error should come before
+    it.
+    """
     if is_users(config.model):
         find(config.model)
     return load(config)
 
 
 def require_writable_output(config: Config) -> None:
-    """By rank 0: rewrite log.txt with the same content, so that an unwritable output fails before the training."""
+    """By rank 0: write log.txt again with its present content.
+
+    If the output cannot be written, this fails before the training begins.
+    """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())
         held = store.read_tagged("log.txt")

@@ -1,4 +1,4 @@
-"""Define one exception per cause of failure, with its exit code, and end a rank on an exception."""
+"""Define an exception for each cause of failure, with its exit code, and end a rank after an exception."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SECONDS_TO_BE_ALONE = 15.0
 
 
 class TrainerError(Exception):
-    """Ends the run with one line on stderr and `exit_code`."""
+    """An error that ends the run with one line on stderr and `exit_code`."""
 
     exit_code = 2
 
 
 class ArgumentError(TrainerError):
-    """An argument is out of its range, or does not go with another."""
+    """An argument is out of its range, or contradicts another argument."""
 
 
 class StorageError(TrainerError):
@@ -60,13 +60,16 @@ class CheckpointError(TrainerError):
 
 
 class FencedError(TrainerError):
-    """Another generation holds the run. This one must not be restarted."""
+    """Another generation holds the run. So this job must not be restarted."""
 
     exit_code = 4
 
 
 class StoppedError(TrainerError):
-    """The run has stopped between two steps, or before the first, as requested. It can be resumed."""
+    """The run has stopped between two steps, or before its first step, because it was requested to stop.
+
+    It can be resumed.
+    """
 
     exit_code = 143
 
@@ -78,7 +81,7 @@ class FinishedError(TrainerError):
 
 
 class DataError(TrainerError):
-    """The data can be read, but not trained on."""
+    """The data can be read, but the model cannot be trained on it."""
 
 
 class DamagedSampleError(DataError):
@@ -86,32 +89,33 @@ class DamagedSampleError(DataError):
 
 
 class DeviceError(TrainerError):
-    """A rank does not have the GPUs that it needs."""
+    """A rank lacks a GPU that it needs."""
 
 
 class DivergedError(TrainerError):
-    """The training has diverged: too many steps in a row had a non-finite loss or gradient."""
+    """The training has diverged: in too many consecutive steps, the loss or a gradient was not finite."""
 
 
 class UnfitError(TrainerError):
-    """Only this worker cannot reach the storage.
+    """This worker cannot reach the storage, but the others can.
 
-    The message begins with the pod's name, so that the other workers can go on without this pod.
+    The message begins with the pod's name: the other workers can then continue without this pod.
     """
 
     exit_code = 5
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended or cannot be reached. Only its own log can say why."""
+    """Another process of the job has ended or cannot be reached. The cause is only in the log of that process."""
 
     exit_code = 1
 
 
 def rank_from_environment() -> int:
-    """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if none is set.
+    """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if no rank is set.
 
-    Rank 0 is the chief in a TFJob, and worker 0 in an MXJob. All other processes have a rank above 0.
+    There, rank 0 is the chief of the TFJob, or worker 0 of the MXJob. In a TFJob and an MXJob, all other processes have
+    a rank above 0.
     """
     task, index = task_from_environment()
     if task:
@@ -121,22 +125,25 @@ def rank_from_environment() -> int:
 
 
 def task_from_environment() -> tuple[str, int]:
-    """Return this process's task and index in a TFJob or MXJob, for example ("worker", 0), otherwise ("", 0)."""
+    """Return the task and index of this process in a TFJob or MXJob, for example ("worker", 0).
+
+    In other jobs, return ("", 0).
+    """
     task = json.loads(os.environ.get("TF_CONFIG") or os.environ.get("MX_CONFIG") or "{}").get("task", {})
     return task.get("type", ""), int(task.get("index", 0))
 
 
 def holds_weights_only() -> bool:
-    """Return whether this process is a parameter server or the scheduler, which train nothing and need no data."""
+    """Return whether this process is a parameter server or the scheduler. They do not train, so they need no data."""
     return task_from_environment()[0] in ("ps", "server", "scheduler")
 
 
 def end_rank(error: BaseException) -> NoReturn:
-    """End this process on an exception: print one line for a TrainerError, a traceback for others.
+    """End this process after an exception. Print one line for a TrainerError, and a traceback for any other exception.
 
-    Use os._exit, as MPI's clean exit would wait for the other ranks, which wait for this one in a collective. mpirun
-    ends the other ranks when it sees the exit code. Ranks other than 0 first wait for SIGTERM, to leave the logging to
-    rank 0.
+    Use os._exit: MPI's clean exit would wait for the other ranks, and they wait for this rank in a collective. When
+    mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so that rank 0 alone
+    logs the error.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
@@ -160,15 +167,15 @@ def end_rank(error: BaseException) -> NoReturn:
 
 
 class Termination:
-    """The flag `requested`: whether this process has received a signal to end."""
+    """Whether this process has received a signal that requests it to end (`requested`)."""
 
     requested = False
 
 
 def termination_requested_within(seconds: float) -> bool:
-    """Wait up to `seconds` for a signal to end. Return whether it arrived during the wait.
+    """Wait up to `seconds` for a signal that requests this process to end.
 
-    Return False at once if a signal had arrived before.
+    Return whether the signal arrived during this wait. If a signal arrived earlier, return False at once.
     """
     deadline = time.monotonic() + seconds
     was_requested = Termination.requested
@@ -186,7 +193,7 @@ def _exit(code: int) -> NoReturn:
 def tell_torchrun(line: str) -> None:
     """Under torchrun, write the message to its error file, so that torchrun repeats it in its own long report.
 
-    Also write it to Kubernetes' termination log, which would otherwise hold the end of torchrun's report.
+    Also write it to Kubernetes' termination log, which would otherwise contain the end of torchrun's report.
     """
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if error_file is None:

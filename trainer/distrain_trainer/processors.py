@@ -1,6 +1,6 @@
 """Count the processors that a container may use.
 
-Programs see all processors of the machine, and often start a thread for each one.
+Programs see all processors of the machine, not only the container's, and often start one thread for each of them.
 """
 
 from __future__ import annotations

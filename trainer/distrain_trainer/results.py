@@ -30,10 +30,10 @@ class LoggedStep:
 
 
 class Accuracy(NamedTuple):
-    """Shares of the test samples, from 0 to 1.
+    """The shares of test samples that the model classifies correctly, from 0 to 1.
 
-    `top1` counts samples whose label is the model's first choice, `top5` samples whose label is among its first five
-    choices.
+    `top1` is the share of samples whose label is the model's first choice. `top5` is the share of samples whose label
+    is among its first five choices.
     """
 
     top1: float
@@ -52,10 +52,11 @@ class Evaluation:
 
 
 def add(history: list[LoggedStep], step: LoggedStep) -> None:
-    """Append a logged step. Above LOGGED_KEPT, remove the step whose neighbors are nearest to each other.
+    """Append a logged step.
 
-    So the kept steps include the run's first and last step, and are spread evenly between them. The choice depends only
-    on the step numbers, so a resumed run keeps the same steps.
+    If there are more than LOGGED_KEPT steps, remove the step whose two neighbours are closest to each other. So the
+    first and the last step of the run are always kept, and the others are spread evenly between them. Which steps are
+    kept depends only on the step numbers, so a resumed run keeps the same steps.
     """
     history.append(step)
     while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainer versions contain every logged step.
@@ -67,12 +68,12 @@ def add(history: list[LoggedStep], step: LoggedStep) -> None:
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of a run, as in results.json.
+    """The figures of a run, as results.json contains them.
 
-    `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` and `top5_accuracy`
-    are between 0 and 1, None if there is no test data. `run` names the checkpoints' URI and generation, "" without
-    checkpoints. `model_file` is the name of the model's file in the folder of results.json. `evaluations` are the
-    results of the tests that --evaluate-every asks for.
+    `images_per_sec` is the rate of all ranks together, or None if this start has made no step. `accuracy` and
+    `top5_accuracy` are between 0 and 1, or None if there is no test data. `run` consists of the checkpoints' URI and
+    the generation. It is "" without checkpoints. `model_file` is the name of the model's file in the folder of
+    results.json. `evaluations` are the results of the tests that --evaluate-every asks for.
     """
 
     framework: str
@@ -93,10 +94,10 @@ class Results:
 
 
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
-    """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
+    """Write the outcome of a run to the folder `uri`.
 
-    `save` may also write the model in other formats to the same folder, as files or folders. Raises StorageError if a
-    file cannot be written.
+    `save` writes the model to a local path whose file name is that of the model's file. `save` may also write the model
+    to the same folder in other formats, as files or folders. Raises StorageError if a file cannot be written.
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
@@ -107,9 +108,9 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
 
 
 def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Callable[[Path], None]) -> None:
-    """Write the model of the best evaluation so far below `uri`, in addition to the final model.
+    """Write the model that was best in the evaluations so far to the folder `uri`, in addition to the final model.
 
-    The arguments are those of write_outcome.
+    The arguments are the same as those of write_outcome.
 
     Raises StorageError if a file cannot be written.
     """
@@ -136,9 +137,10 @@ def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[
 
 
 def is_outcome_of(uri: str, run: str) -> bool:
-    """Return whether the model and results of the run `run` are below `uri`. Called before the training begins.
+    """Return whether the folder `uri` contains the model and results of the run `run`.
 
-    Raises StorageError if the store cannot be read, StoppedError if a signal arrives during an outage.
+    Called before the training begins. Raises StorageError if the store cannot be read, StoppedError if a signal arrives
+    during an outage.
     """
     store = open_store(uri, value="output.uri", retry=Retry(heeds_sigterm=True))
     held = store.read_tagged(RESULTS)

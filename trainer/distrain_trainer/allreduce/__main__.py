@@ -1,7 +1,7 @@
-"""`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check the sums, and time them.
+"""`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check and time the sums.
 
-`helm test` runs it on every rank. A job with wrong sums of gradients would train on, and nothing else would reveal the
-error.
+`helm test` runs this module on every rank. If sums of gradients were wrong, the job would train on, and no other check
+would reveal the error.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def main(argv: Sequence[str]) -> None:
 
 
 def module_of(backend: str) -> str:
-    """Return the backend's module for the framework in this image. Raises ArgumentError if no framework fits."""
+    """Return the module that implements this backend with the framework in this image.
+
+    Raises ArgumentError if no framework in the image fits the backend.
+    """
     for package, module in BACKENDS[backend].items():
         if importlib.util.find_spec(package) is not None:
             return f"distrain_trainer.allreduce.{module}"
@@ -81,7 +84,7 @@ def module_of(backend: str) -> str:
 
 
 def run(options: Options, backend: Backend) -> None:
-    """Measure each size and print the table on rank 0. Raises SumError if a sum is wrong."""
+    """Measure the all-reduce for each size, and print the table on rank 0. Raises SumError if a sum is wrong."""
     say(backend, f"all-reduce of float32 over {backend.size} ranks, by {options.backend}")
     say(backend, HEADER)
     for size in options.sizes:
@@ -95,17 +98,20 @@ def run(options: Options, backend: Backend) -> None:
 
 
 def values(rank: int, count: int) -> NDArray[np.float32]:
-    """Return a rank's numbers. They differ by index and by rank, so that swapped elements give wrong sums."""
+    """Return a rank's numbers.
+
+    The values differ by index and by rank: if elements were swapped, the sums would be wrong.
+    """
     return (np.arange(count) % VALUES + rank + 1).astype(np.float32)
 
 
 def expected(ranks: int, count: int) -> NDArray[np.float32]:
-    """Compute the sum of all ranks' values: (index % VALUES) * ranks + (1 + 2 + ... + ranks)."""
+    """Compute the expected sum over all ranks: (index % VALUES) * ranks + (1 + 2 + ... + ranks)."""
     return ((np.arange(count) % VALUES) * ranks + ranks * (ranks + 1) // 2).astype(np.float32)
 
 
 def require_right(total: NDArray[np.float32], *, ranks: int, rank: int) -> None:
-    """Raise SumError, with the first wrong number, unless every number is exact."""
+    """Raise SumError unless every element of the sum is exact. The error shows the first wrong element."""
     right = expected(ranks, total.size)
     assert right.max() <= LARGEST_EXACT, f"{ranks} ranks are too many for exact sums"
     wrong = np.flatnonzero(total != right)
@@ -125,10 +131,11 @@ def seconds_of_one(backend: Backend, mine: object, repeats: int) -> float:
 
 
 def line(size: int, *, seconds: float, ranks: int) -> str:
-    """Return a line of the table. `size` is in bytes.
+    """Return one line of the table of results. `size` is in bytes.
 
-    The bandwidths are defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). Algorithm bandwidth is size over time.
-    Bus bandwidth is algorithm bandwidth times 2(N-1)/N: what each link carries in a ring all-reduce of N ranks.
+    The bandwidths are defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is the size
+    divided by the time. The bus bandwidth is the algorithm bandwidth times 2(N-1)/N, which is the traffic on each link
+    in a ring all-reduce of N ranks.
     """
     algorithm = size / seconds / 1e9
     bus = algorithm * 2 * (ranks - 1) / ranks
@@ -146,7 +153,7 @@ def say(backend: Backend, text: str) -> None:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """Parse a command line. Raises ArgumentError if it is invalid."""
+    """Parse a command line. Raises ArgumentError if the argument is invalid."""
     parser = _Parser(prog="distrain_trainer.allreduce", allow_abbrev=False)
     parser.add_argument("--backend", choices=sorted(BACKENDS), required=True, help="what the ranks train with")
     parser.add_argument("--sizes", default=SIZES, help="bytes of each tensor, such as 512,1Ki,64Mi")

@@ -1,8 +1,8 @@
 """Read and decode a rank's batches in a separate process, the reader.
 
-Python runs one thread at a time. In the rank's own process, reading and decoding would delay the thread that launches
-the GPU's kernels. The reader writes decoded images into shared memory, as far ahead as MEMORY allows. The reader ends
-when the rank ends, for whatever reason.
+In one process, Python runs only one thread at a time. If the rank's own process read and decoded images, this would
+delay the thread that launches the GPU's kernels. The reader writes decoded images into shared memory, and prefetches as
+many batches as MEMORY allows. The reader ends when the rank ends, for any reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MALLOC = {
 
 @dataclass(frozen=True)
 class Work:
-    """The reader's task. The shared memory has several slots, and each slot holds the images of one batch."""
+    """The reader's task. The shared memory consists of slots, and each slot contains the images of one batch."""
 
     config: Config
     dataset: Dataset
@@ -74,9 +74,10 @@ class Work:
 def batches_from_beside(
     config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
 ) -> Iterator[Batch]:
-    """Yield the batches of train_batches from a reader process. Synthetic data and idx files need no reader.
+    """Yield the batches of train_batches, which a reader process reads.
 
-    The iterator raises what train_batches raises, and LostPeerError if the reader ends. end_batches ends the reader.
+    For synthetic data and idx files, no reader process is started. The iterator raises the exceptions of train_batches,
+    and LostPeerError if the reader process ends. Call end_batches to end the reader.
     """
     if config.is_synthetic or isinstance(dataset.train, Arrays):
         return train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
@@ -84,7 +85,7 @@ def batches_from_beside(
 
 
 def end_batches(batches: Iterator[Batch]) -> None:
-    """End the reader after the last batch that is needed, because it uses memory and processor time."""
+    """End the reader process after the last batch that is needed, because it uses memory and processor time."""
     if isinstance(batches, BatchesFromBeside):
         batches.end()
 
@@ -161,9 +162,9 @@ def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:
 
 
 def serve(connection_file: int, memory_file: int) -> NoReturn:
-    """Run as the reader of a rank: read batches into the slots of the memory, and send the batches' other fields.
+    """Run as the reader of a rank: read batches into the slots of the shared memory, and send their other fields.
 
-    If an exception ends the reading, send the exception.
+    If an exception ends the reading, send this exception to the rank.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -205,7 +206,7 @@ def _send_batches(work: Work, connection: Connection, slots: list[Pixels]) -> No
 
 
 def _take_back(connection: Connection, free: queue.Queue[int]) -> None:
-    """Receive the slots whose images the rank has copied. End the reader when the rank has ended."""
+    """Receive the numbers of the slots whose images the rank has copied. End the reader when the rank has ended."""
     with suppress(EOFError, OSError):
         while True:
             free.put(connection.recv())

@@ -1,8 +1,9 @@
-"""Cache shards on a volume, for later epochs and restarts, and for the pod's other ranks.
+"""Cache shards on a volume, for later epochs, for restarts, and for the other ranks of the pod.
 
-The cache holds pieces of shards, each in a separate file: a rank reads a part of a shard, and its neighbour the rest. A
-piece is written to a temporary file and then renamed, so no process sees half a piece. The name of a piece contains the
-tag of the shard's content, so a replaced shard is read again. The least recently used pieces are removed to make room.
+The cache contains pieces of shards, each in its own file: one rank may read only a part of a shard, and another rank
+the rest. Each piece is written to a temporary file that is then renamed, so no process sees an incomplete piece. The
+name of a piece depends on the tag of the shard's content, so a shard that is replaced is read again. The least recently
+used pieces are removed to make room.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SECONDS_UNFINISHED = 600.0
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder for pieces of shards, and the number of bytes that they may take."""
+    """A folder for pieces of shards, and the maximum number of bytes in it."""
 
     folder: Path
     limit: int
@@ -49,7 +50,10 @@ _readers: dict[tuple[Cache, str], CachedReader] = {}
 
 
 def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
-    """Return this process's reader of the store's files. It caches pieces that start at multiples of `piece` bytes."""
+    """Return this process's reader of the store's files.
+
+    The reader caches pieces that start at multiples of `piece` bytes.
+    """
     key = (cache, store.uri)
     if key not in _readers:
         _readers[key] = CachedReader(cache, store, piece)
@@ -58,7 +62,7 @@ def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
 
 @dataclass
 class CachedReader:
-    """Reads pieces of a store's files from the cache or else from the store. Threads may share it."""
+    """Read pieces of a store's files from the cache, or from the store if they are not cached. Threads may share it."""
 
     cache: Cache
     store: Store
@@ -74,7 +78,10 @@ class CachedReader:
                 usage.set(self._trim(self.cache.limit))
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        """Read like Store.read_into. Raises StorageError, but never because of a fault of the cache."""
+        """Read like Store.read_into.
+
+        Raises StorageError only because of the store. A fault of the cache raises nothing.
+        """
         if self.is_off:
             return self.store.read_into(name, place, start=start)
         size, tag = self._stat(name)
@@ -93,7 +100,10 @@ class CachedReader:
         return size
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Return a file's size and tag as last seen. Request them only once: a read tells them too."""
+        """Return the size and tag that a file had when they were last seen.
+
+        The store is asked only once per file, because every read also returns both.
+        """
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
         return self._stats[name]
@@ -103,7 +113,7 @@ class CachedReader:
         return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
     def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
-        """Read a part of a piece, from its byte `first` on. Return False if the piece is not cached.
+        """Read a part of a piece, beginning at the piece's byte `first`. Return False if the piece is not in the cache.
 
         Remove the piece if it is damaged.
         """
@@ -122,7 +132,7 @@ class CachedReader:
         return True
 
     def _keep(self, path: Path, body: memoryview) -> None:
-        """Write a piece, unless another rank has done so, or there is no room."""
+        """Write a piece to the cache, unless another rank has written it or the cache is full."""
         with self._lock, self._heeding_faults():
             if self.is_off or path.exists():
                 return
@@ -140,7 +150,10 @@ class CachedReader:
                 raise
 
     def _has_room(self, unfinished: Path, length: int) -> bool:
-        """Reserve room by creating a file of `length` bytes. Return False if the cache's limit is too low for it."""
+        """Reserve space in the cache by creating a file of `length` bytes.
+
+        Return False if the cache's limit is too low for this file.
+        """
         limit = self.cache.limit
         with self._usage() as usage:
             used = usage.get()
@@ -187,7 +200,7 @@ class CachedReader:
 
     @contextmanager
     def _heeding_faults(self) -> Iterator[None]:
-        """On a fault of the volume, log one line, and read on without the cache."""
+        """If the volume fails, log one line, and read from then on without the cache."""
         try:
             yield
         except OSError as error:
@@ -206,9 +219,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class _Usage:
-    """The number of bytes in the cache, in an open file, always with DIGITS digits.
+    """The number of bytes in the cache, as DIGITS digits in an open file.
 
-    So one call writes the number: a killed process leaves either the old number or the new one.
+    So a single call writes the whole number: if the process is killed, the file contains either the old number or the
+    new one.
     """
 
     file: int

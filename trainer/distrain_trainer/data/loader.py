@@ -1,4 +1,4 @@
-"""Prefetch one rank's batches: threads read and decode them while earlier steps are computed."""
+"""Prefetch the batches of one rank: threads read and decode them while earlier steps are computed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ SAMPLES_AHEAD = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's samples of a step. The arrays have the same shape at every step.
+    """The samples of one rank in one step. The arrays have the same shape at every step.
 
     `samples` is the number of samples of this rank, `global_samples` the number of samples of all ranks. A sample's
-    weight is `ranks / global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. Each
-    rank sums its weighted losses. The mean of these sums over the ranks is the mean over the global batch.
+    weight is `ranks / global_samples`. The weight is 0 if the sample is damaged, or only fills up the last batch of an
+    epoch. Each rank adds up its losses, each times its sample's weight. The mean of the ranks' sums is the mean loss
+    over the global batch.
     """
 
     images: Pixels
@@ -49,10 +50,10 @@ START = Position()
 
 
 def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position = START) -> int:
-    """Return the total steps of the run, including those before `start`.
+    """Return the total number of steps of the run, including the steps before `start`.
 
-    A step is one update of the weights by all ranks together. So with more ranks a run with trainer.epochs makes fewer
-    steps, and a run with trainer.steps sees more samples.
+    A step is one update of the weights by all ranks together. So if the number of ranks is higher, a run with
+    trainer.epochs makes fewer steps, and a run with trainer.steps sees more samples.
 
     Raises DataError if the data has fewer samples than one global batch.
     """
@@ -90,10 +91,11 @@ def train_batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError.
+    """Yield the batches of one rank from a position on.
 
-    `place` returns memory for the next batch's images, and `ahead` is the number of batches to prefetch. By default the
-    memory is new, and SAMPLES_AHEAD determines the number of batches.
+    The iterator never ends. The iterator raises StorageError or DataError. `place` returns memory for the next batch's
+    images, and `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and SAMPLES_AHEAD
+    determines how many batches are prefetched.
     """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
@@ -116,7 +118,7 @@ def train_batches(
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's part of the test samples. Over all ranks each sample occurs exactly once."""
+    """Yield one rank's part of the test samples. The parts of all ranks together contain each sample exactly once."""
     if dataset.test is None:
         return iter(())
     part = part_of_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
@@ -124,14 +126,17 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
 
 
 class Damage:
-    """The damaged samples of a data set that this rank has found, and the number allowed."""
+    """The damaged samples that this rank has found in a data set, and how many of them are allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
         self._samples, self._most = samples, int(samples * share)
         self._met: set[str] = set()
 
     def count(self, error: DamagedSampleError) -> None:
-        """Log that a sample is left out, once per sample. Raises DataError if there are too many."""
+        """Log that a damaged sample is left out.
+
+        Each sample is logged only once. Raises DataError if too many samples are damaged.
+        """
         if str(error) in self._met:
             return
         self._met.add(str(error))
@@ -155,9 +160,9 @@ def _batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches in order, prefetching some.
+    """Yield the batches in order, and prefetch the next ones.
 
-    An exception in a thread is raised when the caller reaches its batch.
+    If a thread raises an exception, the caller gets it when it asks for the batch in question.
     """
     # One thread reads the samples sequentially and passes the decoding to other threads.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)

@@ -1,4 +1,4 @@
-"""Prefetch files: request several pieces of several files at once, within a limit of memory."""
+"""Prefetch files: request several pieces of several files at the same time, within a memory limit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ BUFFER = 4096
 
 
 class Source(Protocol):
-    """The source of the files: a Store, or a cache of a Store."""
+    """The source of the files: a Store, or the cache of a Store."""
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int: ...
 
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a file that will be read: from byte `start` on, about `share` of the file, and not beyond `end`.
+    """The part of a file that will be read: from byte `start` on, about `share` of the file, and at most up to `end`.
 
-    `end` and `share` are estimates of where to stop prefetching. A reader may read beyond them.
+    `end` and `share` are only estimates that limit prefetching. A reader may still read beyond them.
     """
 
     name: str
@@ -44,7 +44,10 @@ class Span:
 
 @dataclass(eq=False)
 class Piece:
-    """Bytes of a file from `start` on, in a buffer. When the bytes have arrived, `length` is their number."""
+    """The bytes of a file from offset `start` on, in a buffer.
+
+    Once the bytes have arrived, `length` is the number of them.
+    """
 
     start: int
     buffer: bytearray
@@ -63,7 +66,10 @@ class Piece:
 
 @dataclass(eq=False)
 class OpenFile:
-    """A span with the pieces that are held or requested. `next` is the first byte not requested yet."""
+    """A span, and its pieces that have arrived or are requested.
+
+    `next` is the offset of the first byte that is not requested yet.
+    """
 
     span: Span
     next: int
@@ -73,7 +79,10 @@ class OpenFile:
 
     @property
     def has_more(self) -> bool:
-        """Whether another piece can be requested. The response for a file's first piece contains the file's size."""
+        """Whether another piece can be requested.
+
+        Before the first response only one piece can be requested, because the file's size is unknown until then.
+        """
         return not self.pieces if self.size is None else self.next < min(self.size, self.limit)
 
     def claim(self, buffer: bytearray) -> Piece:
@@ -86,7 +95,7 @@ class OpenFile:
         return piece
 
     def learn(self, size: int) -> None:
-        """Store the file's size, and compute the limit of prefetching from it."""
+        """Store the file's size, and compute from it how far to prefetch."""
         if self.size is None:
             estimate = size if self.span.share >= 1 else int(size * self.span.share) + PIECE
             self.limit = max(self.limit, estimate if self.span.end is None else min(estimate, self.span.end))
@@ -94,10 +103,10 @@ class OpenFile:
 
 
 class ReadAhead:
-    """Files that one thread reads in a fixed order, each from front to back, while other threads fetch what follows.
+    """Files that one thread reads in a fixed order, from beginning to end, while other threads prefetch more pieces.
 
-    A free buffer goes to the file being read first, then to the following files in their order. So the reader always
-    makes progress, even with few buffers.
+    Free buffers go first to the file that is being read, then to the following files in their order. So the reader
+    always makes progress, even if there are few buffers.
     """
 
     def __init__(self, source: Source, spans: Sequence[Span]) -> None:
@@ -117,7 +126,10 @@ class ReadAhead:
 
     @contextmanager
     def next_file(self) -> Iterator[io.BufferedReader]:
-        """Open the next span's file, at the span's start. Reading raises StorageError, and whatever ends a thread."""
+        """Open the file of the next span, at the beginning of the span.
+
+        Reading raises StorageError, or any other exception that has ended a thread.
+        """
         with self._arrived:
             self._require_threads()
             file = self._files[0] if self._files else self._open_next()
@@ -130,15 +142,16 @@ class ReadAhead:
                 self._drop(file, len(file.pieces))
 
     def close(self) -> None:
-        """End the threads. A thread that waits for an answer ends after the answer."""
+        """End the threads. A thread that is waiting for an answer ends only when the answer has arrived."""
         with self._claimable:
             self._is_closed = True
             self._claimable.notify_all()
 
     def piece_at(self, file: OpenFile, at: int) -> Piece | None:
-        """Wait for the piece with the byte `at` and return it, None at the file's end. Drop the pieces before it.
+        """Wait for the piece that contains the byte `at`, and return it.
 
-        Raises StorageError, and whatever ends a thread.
+        Return None at the end of the file. Drop the pieces before that one. Raises StorageError, or any other exception
+        that has ended a thread.
         """
         with self._arrived:
             while file.size is None or at < file.size:
@@ -155,14 +168,17 @@ class ReadAhead:
         return None
 
     def _require_threads(self) -> None:
-        """Raise the exception that has ended a thread. Then other threads may end too, and nothing more arrives."""
+        """If an exception has ended a thread, raise it.
+
+        In that case other threads may end too, and no more pieces would arrive.
+        """
         if self._failure is not None:
             raise self._failure
 
     def _make_first(self, file: OpenFile, at: int) -> None:
-        """Drop all pieces before the one with the byte `at`.
+        """Drop all pieces before the piece that contains the byte `at`.
 
-        If there is none, drop all pieces and request this byte.
+        If no piece contains it, drop all pieces and request that byte.
         """
         self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
         if not file.pieces:
@@ -207,7 +223,7 @@ class ReadAhead:
             self._arrived.notify()
 
     def _claim(self) -> tuple[OpenFile, Piece] | None:
-        """Wait until a piece can be requested. Return None when the files are closed."""
+        """Wait until there is a piece to request and a free buffer. Return None when the files are closed."""
         with self._claimable:
             while not self._is_closed:
                 file = self._first_with_more() if self._free or self._unmade else None
@@ -238,7 +254,7 @@ class ReadAhead:
 
 
 class _Raw(RawFile):
-    """An open file as a Python file object."""
+    """A file of ReadAhead, as a Python file object."""
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
         super().__init__(file.span.start)

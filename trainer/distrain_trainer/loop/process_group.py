@@ -1,4 +1,4 @@
-"""The ranks of a run, and the collectives that a run needs from every framework."""
+"""Define the ranks of a run, and the collectives that a run needs from every framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Span = tuple[int, int]
 class ProcessGroup:
     """This rank, the number of ranks, and two collectives: broadcast from rank 0, and gather to all ranks.
 
-    `shares_state` is false with parameter servers: only rank 0 loads and saves the state.
+    `shares_state` is false with parameter servers: then only rank 0 loads and saves the state.
     """
 
     rank: int
@@ -32,15 +32,16 @@ class ProcessGroup:
 
     @classmethod
     def of_horovod(cls, hvd: Any) -> ProcessGroup:
-        """Return the group of all ranks. `hvd` is Horovod's module for a framework, after its init()."""
+        """Return the group of all ranks. `hvd` is Horovod's module for a framework, already initialized."""
         # Pass fixed names to Horovod. Its default name is the type of the value, which may differ between ranks.
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Copy each rank's span of its buffer to the buffers of all ranks. All buffers must be large enough.
+        """Copy the span that each rank has in its buffer into the buffers of all other ranks.
 
-        The ranks send piece by piece, so that no rank needs memory for a second copy.
+        All buffers must be large enough for this. The ranks send small pieces, so no rank needs memory for a second
+        copy of the state.
         """
         if all(start == end for start, end in spans[1:]):
             self._share_of_rank_0(buffer, *spans[0])

@@ -1,7 +1,7 @@
 """Acquire a run, and load its newest complete checkpoint.
 
-Ranks that train in lockstep and see the same folder or bucket read together: each rank reads its share of the files,
-and receives the rest from the other ranks. Otherwise only rank 0 reads: if each pod has its own folder, and with
+Ranks that train in lockstep and see the same folder or bucket read together. Each of these ranks reads its share of the
+files, and receives the rest from the others. In other cases only rank 0 reads: if each pod has its own folder, or with
 parameter servers.
 """
 
@@ -34,9 +34,10 @@ Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
 def resume(run: Run, pods: Sequence[str]) -> None:
-    """Acquire the run, and load its newest complete checkpoint, if there is one. Called by all ranks.
+    """Acquire the run, and load its newest complete checkpoint if it has one. Called by all ranks.
 
-    `pods` are the UIDs of the ranks' pods. Raises FinishedError if the run is finished, and what Run.begin raises.
+    `pods` are the UIDs of the pods of all ranks. Raises FinishedError if the run is finished, and the other exceptions
+    of Run.begin.
     """
     group, store = run.group, open_store(run.config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
     lease = _acquire(run, store, pods) if group.rank == 0 else None
@@ -58,7 +59,7 @@ def resume(run: Run, pods: Sequence[str]) -> None:
 
 
 def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
-    """By rank 0: acquire the lease. Return None if the run is finished."""
+    """Called by rank 0: acquire the lease. Return None if the run is finished."""
     config, say = run.config, run.log.print
     lease = leases.acquire(
         store,
@@ -74,14 +75,14 @@ def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
 
 
 def _store_of_training(run: Run) -> Store:
-    """Open the store without retries: the writer and the heartbeat themselves retry."""
+    """Open the store without retries, because the writer and the heartbeat retry themselves."""
     return open_store(run.config.checkpoint, value=VALUE)
 
 
 def _see_one_place(run: Run, store: Store, start: str) -> bool:
-    """Return whether all ranks see the files that rank 0 writes.
+    """Return whether all ranks see the files that rank 0 writes to the store.
 
-    The same path may be a different folder in each pod.
+    In each pod, the same path may be a different folder.
     """
     name = f"probe-{start}"
     if run.group.rank == 0:
@@ -95,7 +96,7 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
 
 
 def _lead(run: Run, store: Store, head: Head) -> Loaded:
-    """By rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint was read."""
+    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint that is."""
     found: Checkpoint | None = None
     if head.checkpoint is not None:
         found = reader.newest_good(
@@ -112,7 +113,7 @@ def _lead(run: Run, store: Store, head: Head) -> Loaded:
 
 
 def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
-    """By rank 0: read a checkpoint, together with the other ranks if they see its files."""
+    """Called by rank 0: read a checkpoint. If the other ranks see its files, they read shares of it."""
     if not run.saves_together:
         reader.read_files(store, found, found.parts, run.buffer)
         return
@@ -122,7 +123,7 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
-    """Return the span of the checkpoint that each rank has in its buffer after reading."""
+    """For each rank, return the span of the checkpoint that is in this rank's buffer after reading."""
     if found.manifest.format == 1 or not run.saves_together:  # Only rank 0 has read the checkpoint.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
@@ -130,7 +131,7 @@ def _spans(run: Run, found: Checkpoint) -> list[Span]:
 
 
 def _follow(run: Run, store: Store) -> Loaded:
-    """By the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
+    """Called by the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
     told: Checkpoint | Loaded = run.group.broadcast(None)
     while isinstance(told, Checkpoint):
         run.group.gather(_read_share(run, store, told))
@@ -139,7 +140,7 @@ def _follow(run: Run, store: Store) -> Loaded:
 
 
 def _read_share(run: Run, store: Store, found: Checkpoint) -> str:
-    """Read this rank's share of a checkpoint. Return "", or a message about a damaged file."""
+    """Read this rank's share of a checkpoint. Return "" on success, or a message about a damaged file."""
     try:
         reader.read_files(store, found, reader.shares(found.parts, run.group.size)[run.group.rank], run.buffer)
     except DamagedCheckpointError as error:

@@ -1,4 +1,4 @@
-"""Handle requests to stop or to save: at each step the ranks reduce their requests to one decision."""
+"""Handle requests to stop or to save: at each step, the ranks combine their requests into one decision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
 
 class StopRequest:
-    """A request to stop this process. `reason` is the reason for the first signal received, or NOTHING."""
+    """A request to stop this process.
+
+    `reason` belongs to the first signal that was received. It is NOTHING if there was none.
+    """
 
     def __init__(self) -> None:
         self.reason = NOTHING
@@ -30,7 +33,10 @@ class StopRequest:
             signal.signal(number, self._hear)
 
     def pass_on(self, hear: Callable[[int], None]) -> None:
-        """Install the handlers, and at the first signal call `hear` in a thread, as the main thread may be blocked."""
+        """Install the signal handlers.
+
+        At the first signal, call `hear` in a thread, because the main thread may be blocked.
+        """
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)

@@ -1,4 +1,4 @@
-"""Detect a rank that hangs. All other ranks would wait for it in a collective for ever."""
+"""Detect a rank that hangs. If one rank hangs, all other ranks would wait for it in a collective for ever."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ COMPILERS = (
 
 
 class Watchdog:
-    """End this process if no step is made for far longer than steps usually take.
+    """End this process if it makes no step for much longer than steps usually take.
 
-    The first step may take an hour. While this rank or another one waits for input or compiles, a later step may take
-    up to half an hour.
+    The first step may take an hour. A later step may take up to half an hour while this rank or another rank waits for
+    input or compiles.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Watchdog:
         """Seconds that this process has waited for its input so far, None if it takes none."""
 
     def next(self, batches: Iterator[T]) -> T:
-        """Return the next batch. The time until it arrives counts as waiting for input."""
+        """Return the next batch. The time until the batch arrives counts as waiting for input."""
         self._waits_since = time.monotonic()
         begun = self._waits_since
         batch = next(batches)
@@ -82,7 +82,11 @@ class Watchdog:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def made_step(self, seconds: float) -> None:
-        """Record a step. `seconds` is its duration, used for the first step; later ones are timed from step to step."""
+        """Record a step.
+
+        `seconds` is the duration of the step. It is used only for the first step; later steps are timed from one call
+        to the next.
+        """
         now = time.monotonic()
         self._took.append(now - self._last if self._steps else seconds)
         self._last = self._excused = now
@@ -90,7 +94,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Allow the body as much time as a wait for input, for example to test the model between two steps."""
+        """While the body runs, for example to test the model, allow as much time as for a wait for input."""
         self._is_paused = True
         try:
             yield
@@ -99,12 +103,12 @@ class Watchdog:
             self._last = self._excused = time.monotonic()
 
     def stop(self) -> None:
-        """Stop watching, as the work after the last step may take any time."""
+        """Stop watching: there is no time limit for the work after the last step."""
         self._stopped.set()
 
     @property
     def limit(self) -> float:
-        """The seconds that a step may take if no rank waits for input, compiles or is paused."""
+        """The number of seconds that a step may take if no rank waits for input, compiles or is paused."""
         if self._steps == 0:
             return FIRST_STEP_SECONDS
         if self._steps < STEPS_THAT_COMPILE:
@@ -120,7 +124,7 @@ class Watchdog:
                 )
 
     def exceeded(self, now: float) -> float | None:
-        """Return the limit in seconds that the current step has exceeded, or None. Called each second."""
+        """Return the time limit in seconds if the current step has exceeded it, otherwise None. Called each second."""
         if now - self._looked > 5 * SECONDS_BETWEEN:
             # This process was suspended for a while, so the time limits start again.
             self._last = self._excused = now
@@ -136,13 +140,16 @@ class Watchdog:
         return next((limit for since, limit in limits if now - since > limit), None)
 
     def _is_busy(self, now: float) -> bool:
-        """Return whether this rank waits for its input, compiles or is paused. In these cases it does not hang."""
+        """Return whether this rank waits for its input, compiles or is paused.
+
+        In these three cases the rank does not hang.
+        """
         waits = self._is_paused or now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 
 
 def compiles(frame: FrameType | None) -> bool:
-    """Return whether the thread whose innermost frame is `frame` is compiling."""
+    """Return whether a thread is compiling, given its innermost frame."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(COMPILERS):
             return True

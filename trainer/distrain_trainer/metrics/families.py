@@ -19,7 +19,10 @@ from distrain_trainer.metrics.figures import BUCKETS, Figures
 
 
 class Described(NamedTuple):
-    """The name of a metric without its prefix, its help text, and its unit. The name ends with the unit."""
+    """A metric's name without the prefix, its help text, and its unit.
+
+    If the metric has a unit, the name ends with it.
+    """
 
     name: str
     help: str
@@ -59,7 +62,7 @@ STEP_TIME = Described("step_seconds", "Time of the rank's steps.", "seconds")
 
 
 def families(ranks: Sequence[Figures]) -> Iterator[Metric]:
-    """Return the metrics of a pod's ranks. A metric without any figure is left out."""
+    """Return the metrics of a pod's ranks. A metric for which no rank has a figure is left out."""
     for rank in ranks:
         if rank.of_run:
             yield from _of_run(rank)

@@ -1,7 +1,7 @@
 """Answer Prometheus. The first rank of each pod listens on the port, and asks the pod's other ranks for their figures.
 
-A pod with several GPUs has a rank per GPU, but only one port. The other ranks answer on abstract Unix sockets, which
-need no folder and disappear with the process.
+A pod with several GPUs has one rank per GPU, but only one port for metrics. The other ranks answer on abstract Unix
+sockets, which need no folder and disappear with the process.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SECONDS_TO_ANSWER = 1.0
 
 
 def serve_metrics(figures: Figures, port: int | None) -> None:
-    """Serve the figures in threads, if `port` is set.
+    """If `port` is set, serve the figures in threads.
 
-    If that fails, log one line: the training goes on without metrics.
+    If serving fails, log one line: the training continues without metrics.
     """
     if port is None:
         return
@@ -53,7 +53,7 @@ def local_ranks_from_environment() -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Pod:
-    """A collector for prometheus-client. It returns the metrics of all ranks of this pod."""
+    """A collector for prometheus-client. It returns the metrics of all ranks in this pod."""
 
     figures: Figures
     port: int

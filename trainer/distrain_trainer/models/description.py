@@ -1,4 +1,4 @@
-"""Define what a model's description contains. This package imports no framework."""
+"""Define the fields of a model's description. This package imports no framework."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Convolution:
-    """A square convolution with ReLU. The image is padded, so that only `stride` makes it smaller.
+    """A convolution with a square kernel, followed by ReLU.
 
-    A normalized convolution has no bias, and has batch normalization before ReLU.
+    The image is padded, so only a `stride` above 1 makes it smaller. If it is normalized, the convolution has no bias,
+    and batch normalization comes before ReLU.
     """
 
     filters: int
@@ -39,9 +40,10 @@ class MaxPooling:
 
 @dataclass(frozen=True)
 class Bottlenecks:
-    """Residual blocks: 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut.
+    """Residual blocks.
 
-    The 3x3 convolution of the first block has `stride`.
+    Each one has 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut. In the
+    first block, the 3x3 convolution has the stride `stride`.
     """
 
     blocks: int
@@ -108,7 +110,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model. `layers` are all layers except the last one, a dense layer that gives one logit per class."""
+    """A model. `layers` are all layers except the last one, which is a dense layer with one logit per class."""
 
     name: str
     title: str

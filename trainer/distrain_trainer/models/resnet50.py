@@ -1,7 +1,8 @@
 """ResNet50 of He et al. 2015 (arXiv:1512.03385), 25.56 million parameters.
 
-A block's stride is in its 3x3 convolution, as in the ResNet50 of the training benchmarks. Keras and Gluon add biases
-to convolutions before batch normalization: 26,560 and 18,880 parameters more than published.
+The stride of a block is in its 3x3 convolution, as in the ResNet50 of common training benchmarks. Keras and Gluon add
+biases to convolutions before batch normalization, which gives 26,560 (Keras) and 18,880 (Gluon) more parameters than
+published.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""VGG16 of Simonyan and Zisserman 2014 (arXiv:1409.1556), 138.36 million parameters. Keras' VGG16 has no dropout."""
+"""VGG16 of Simonyan and Zisserman 2014 (arXiv:1409.1556), 138.36 million parameters.
+
+The VGG16 of Keras has no dropout.
+"""
 
 from __future__ import annotations
 

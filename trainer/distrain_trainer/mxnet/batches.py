@@ -1,4 +1,4 @@
-"""Turn batches into arrays on the device, with the channels before height and width."""
+"""Turn batches into arrays on the device, with the axis of channels before height and width."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Train with MXNet, one process per rank. Horovod averages the gradients.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`.
+The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from distrain_trainer.mxnet.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         pin_all_reduce()  # Distributed
@@ -90,7 +90,10 @@ def broadcast(value: Any) -> Any:
 
 
 def choose_device() -> Any:
-    """Return this rank's GPU, or the CPU if no GPU is visible. Raises DeviceError if there are more ranks than GPUs."""
+    """Return this rank's GPU, or the CPU if no GPU is visible.
+
+    Raises DeviceError if a machine has more ranks than GPUs.
+    """
     gpus = mx.context.num_gpus()
     if not gpus:
         return mx.cpu()
@@ -108,7 +111,7 @@ def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
 
 
 def share_start(model: Any) -> None:
-    """Broadcast rank 0's weights: averaging gradients requires equal weights on all ranks."""
+    """Broadcast rank 0's weights, because averaging gradients makes sense only if all ranks have the same weights."""
     # Distributed: the optimizer's state starts from zeros on every rank, so it need not be broadcast.
     hvd.broadcast_parameters(model.collect_params(), root_rank=0)
 
@@ -138,10 +141,11 @@ def train(
 def make_train_step(
     model: Any, trainer: Any, is_half: bool, label_smoothing: float = 0.0
 ) -> Callable[[DeviceBatch, int], tuple[float, Any]]:
-    """Return the function that makes one step with a batch, and with this rank's request to stop.
+    """Return the function that makes one step, given a batch and this rank's request to stop.
 
-    It returns this rank's loss, and the sum of the ranks' messages (distrain_trainer.loop.message), None if there is
-    one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    The function returns this rank's loss and the sum of the ranks' messages (distrain_trainer.loop.message). The sum is
+    None if there is only one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the
+    cause.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
@@ -178,13 +182,16 @@ def make_train_step(
 
 
 def message_of(loss: Any, asked: int) -> Any:
-    """Return this rank's message, as in distrain_trainer.loop.message."""
+    """Return this rank's message in the format of distrain_trainer.loop.message."""
     return mx.nd.concat(loss.astype("float64"), reason_on(loss.context, asked), dim=0)
 
 
 @functools.cache
 def reason_on(device: Any, asked: int) -> Any:
-    """Return a request to stop as part of a message. It is cached, because MXNet takes long to make an array."""
+    """Return the array for a request to stop, which is a part of this rank's message.
+
+    The array is cached, because MXNet takes long to create one.
+    """
     return mx.nd.one_hot(mx.nd.array([asked], ctx=device), message.SIZE - 1, dtype="float64").reshape(-1)
 
 
@@ -193,7 +200,7 @@ def sum_of_ranks(numbers: Any) -> Any:
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:
-    """Test the weights that are saved: the moving average of the weights, if there is one."""
+    """Test the weights that will be saved. If there is a moving average of the weights, test that."""
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
@@ -203,7 +210,7 @@ def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) ->
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed

@@ -1,7 +1,7 @@
-"""Train with MXNet and parameter servers: workers push gradients to them, and pull the updated weights.
+"""Train with MXNet and parameter servers. The workers push gradients to the servers, and pull the updated weights.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`. This is the workers' program;
-server.py is the program of the servers and the scheduler.
+The mark `# Distributed:` is on each line that training on a single device would not need. This is the program of the
+workers. The program of the servers and the scheduler is server.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FP16_LOSS_SCALE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One worker of the job. Each of its GPUs, or its CPU, is a rank."""
+    """One worker of the job. Each of its GPUs is a rank; without GPUs, its CPU is a rank."""
 
     index: int
     devices: Sequence[Any]
@@ -67,7 +67,7 @@ class Worker:
 
     @property
     def ranks(self) -> int:
-        """The ranks of the whole job."""
+        """The number of ranks in the whole job."""
         return int(self.store.num_workers) * len(self.devices)
 
     @property
@@ -76,7 +76,7 @@ class Worker:
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every worker has finished."""
+    """Train and test the model, and write the outcome. Returns when every worker has finished."""
     job = JobEnvironment.from_environment()
     channel = job.join()  # Distributed: if one process of the job fails, all processes end.
     require_asked_gpus()
@@ -136,7 +136,10 @@ def keys_of(config: Config, model: Any) -> Keys:
 
 
 def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
-    """Make the servers add up pushed numbers. The workers' collective operations use these sums."""
+    """Make the servers add up the numbers that are pushed to them.
+
+    The workers' collective operations need these sums.
+    """
     if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
         nothing = SampleCount(Position(), 1, config.batch_size, None)
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS, count=nothing)
@@ -151,7 +154,10 @@ def process_group(worker: Worker, collectives: Collectives) -> ProcessGroup:
 
 
 def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
-    """Put worker 0's weights and its checkpoint's optimizer state on the servers, and start every worker from them."""
+    """Put worker 0's weights, and the optimizer state of its checkpoint, on the servers.
+
+    Every worker then starts from them.
+    """
     store = worker.store
     state.put_weights(is_mine=worker.index == 0)  # Distributed
     if worker.index == 0:
@@ -207,7 +213,10 @@ def train(
 
 
 def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], float]:
-    """Return the function that averages a loss over the workers. With dist_async it returns the loss unchanged."""
+    """Return the function that averages a loss over the workers.
+
+    With dist_async the function returns the loss unchanged.
+    """
     if "async" in worker.store.type:
         return lambda loss: loss  # Distributed: workers do not wait for each other, so worker 0 logs only its own loss.
     return lambda loss: collectives.sum(loss) / worker.store.num_workers  # Distributed
@@ -216,9 +225,9 @@ def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], flo
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int, label_smoothing: float
 ) -> Callable[[Sequence[DeviceBatch]], float]:
-    """Return the function that makes one step with a batch per device and returns this worker's mean loss.
+    """Return the function that makes one step with one batch per device, and returns this worker's mean loss.
 
-    The loss is NaN if a gradient is not finite; the servers then leave this step out.
+    The loss is NaN if a gradient is not finite. The servers then leave this step out.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
 
@@ -247,7 +256,7 @@ def make_train_step(
 
 
 def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
-    """Pull the weights that the servers hold after every worker's last step."""
+    """Pull the weights that the servers have after the last step of every worker."""
     mx.nd.waitall()
     private.barrier(worker.store)  # Distributed
     for key, parameter in enumerate(parameters):
@@ -255,7 +264,7 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
 
 
 def share_statistics(model: Any, collectives: Collectives) -> None:
-    """Broadcast worker 0's batch normalization statistics, so that all workers test the model that worker 0 saves."""
+    """Broadcast worker 0's batch normalization statistics: all workers must test the model that worker 0 saves."""
     parameters = Statistics(model).parameters
     if parameters:
         values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
@@ -264,7 +273,7 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]

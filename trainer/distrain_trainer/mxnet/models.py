@@ -1,4 +1,8 @@
-"""Build models for MXNet. A Gluon block maps images with values in 0..1, channels first, to one logit per class."""
+"""Build models for MXNet.
+
+Build models for MXNet. Each is a Gluon block that maps images with values in 0..1, channels first, to one logit per
+class.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def _users(name: str, shape: Shape, classes: int) -> Any:
 
 
 def to_model(images: Any, device: Any) -> Any:
-    """Copy a batch's images to the device, with the channels before height and width."""
+    """Copy the images of a batch to the device, with the axis of channels before height and width."""
     return mx.nd.array(images, ctx=device).transpose((0, 3, 1, 2))
 
 

@@ -1,7 +1,7 @@
 """Train with PyTorch, one process per rank. DistributedDataParallel averages the gradients.
 
-torchrun or the operator starts the ranks. Each line that exists only because the training is distributed is marked
-`# Distributed:`.
+torchrun or the operator starts the ranks. The mark `# Distributed:` is on each line that training on a single device
+would not need.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
 
 @contextlib.contextmanager
 def lost_ranks_named() -> Iterator[None]:
-    """Turn the error of a lost connection between ranks into LostPeerError.
+    """If the connection between ranks is lost, turn the framework's error into LostPeerError.
 
-    Under torchrun, wait first: the rank that failed needs time to log the cause, and torchrun may send SIGTERM.
+    Under torchrun, wait first: the failed rank needs time to log the cause, and torchrun may send SIGTERM.
     """
     try:
         yield
@@ -66,7 +66,7 @@ def lost_ranks_named() -> Iterator[None]:
 
 @contextlib.contextmanager
 def gradient_computed_twice_named() -> Iterator[None]:
-    """Turn DistributedDataParallel's refusal of reentrant checkpointing into ArgumentError."""
+    """If DistributedDataParallel refuses reentrant checkpointing, turn its error into ArgumentError."""
     try:
         yield
     except RuntimeError as error:
@@ -80,7 +80,7 @@ def gradient_computed_twice_named() -> Iterator[None]:
 
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
@@ -105,7 +105,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
 
 def join() -> None:
-    """Initialize the process group, of this rank alone if WORLD_SIZE is not set."""
+    """Initialize the process group. If WORLD_SIZE is not set, the group consists of this rank alone."""
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
@@ -180,10 +180,10 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 
 def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
-    """Return the forward pass of a single rank's model, which comes from a user.
+    """Return the forward pass of a user's model on a single rank.
 
-    A single rank needs no replica. The first step has one all the same: what DistributedDataParallel refuses is then
-    refused before the run grows to two ranks.
+    A single rank needs no replica of DistributedDataParallel. But the first step uses a replica, because a model that
+    DistributedDataParallel refuses must be refused now, and not when the run later grows to two ranks.
     """
 
     def passes() -> Iterator[Any]:
@@ -197,9 +197,9 @@ def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], 
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
-    """Broadcast rank 0's buffers, and the tensors that DistributedDataParallel cannot broadcast.
+    """Broadcast rank 0's buffers, and also the tensors that DistributedDataParallel cannot broadcast.
 
-    DistributedDataParallel ignores these tensors: tensors of UNKNOWN_TYPES, and tensors made by expand().
+    Make DistributedDataParallel ignore these tensors: those whose type is in UNKNOWN_TYPES, and those made by expand().
     """
     buffers = dict(model.named_buffers())
     tensors = {**dict(model.named_parameters()), **buffers}
@@ -219,7 +219,7 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
@@ -233,9 +233,9 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step.
+    """Start to add up a tensor over the ranks while the step is computed.
 
-    Return the function that waits for the sum and returns it.
+    Return a function that waits for the sum and returns it.
     """
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 

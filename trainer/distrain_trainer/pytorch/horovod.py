@@ -1,6 +1,6 @@
 """Train with PyTorch, one process per rank. Horovod averages the gradients.
 
-mpirun starts the ranks. Each line that exists only because the training is distributed is marked `# Distributed:`.
+mpirun starts the ranks. The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from distrain_trainer.pytorch.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
@@ -79,7 +79,7 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 @contextlib.contextmanager
 def averaged(optimizer: Any) -> Iterator[None]:
-    """Wait for the averages of the gradients. The body of the `with` then makes the optimizer's step."""
+    """Wait for the averages of the gradients. Then the body of the `with` makes the optimizer's step."""
     optimizer.synchronize()  # Distributed: wait, as the gradient scaler checks the averages for infinities.
     with optimizer.skip_synchronize():  # Distributed: the averages are computed already.
         yield
@@ -90,7 +90,7 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
@@ -103,9 +103,9 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step.
+    """Start to add up a tensor over the ranks while the step is computed.
 
-    Return the function that waits for the sum and returns it.
+    Return a function that waits for the sum and returns it.
     """
     begun = hvd.allreduce_async(numbers, op=hvd.Sum, name="told")  # Distributed
     return lambda: hvd.synchronize(begun)

@@ -24,7 +24,7 @@ BYTES_PER_FILE = 1_000_000
 
 
 class EventFiles(BackgroundWriter):
-    """The event files of one start of a run, below `uri`. No other start and no other job writes to them."""
+    """The event files of one start of a run, in the folder `uri`. Only this start of the run writes to these files."""
 
     def __init__(self, uri: str, value: str, *, lease: Lease | None, say: Callable[[str], None]) -> None:
         super().__init__("tensorboard", say)
@@ -37,7 +37,7 @@ class EventFiles(BackgroundWriter):
         self._thread.start()
 
     def add(self, line: str, figures: Mapping[str, Any]) -> None:
-        """Add the events of a line of the record."""
+        """Add the events that a line of the record contains."""
         if self._is_closed or self._is_fenced:
             return
         with self._change:
@@ -65,7 +65,7 @@ class EventFiles(BackgroundWriter):
             self._begin_file()
 
     def _open(self) -> Store:
-        """Choose a file name that sorts after the names of earlier starts, even if this pod's clock is slow."""
+        """Choose a file name that sorts after those of all earlier starts, even if the clock of this pod is slow."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         try:
             found = [int(match[1]) for name in store.names() if (match := NAME.fullmatch(name))]

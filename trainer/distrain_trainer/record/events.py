@@ -19,7 +19,7 @@ OF_A_TEST = ("accuracy", "top5_accuracy")
 class Event(NamedTuple):
     """Scalars at a step, or the start of a process.
 
-    At a start, TensorBoard drops the previous process's later steps.
+    At a start, TensorBoard drops the steps that the previous process made after the step of this start.
     """
 
     step: int
@@ -41,7 +41,10 @@ class Events:
         self._skipped: Event | None = None
 
     def of(self, line: str, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the events for a line of the record. `line` is the line's kind: start, step, end or another one."""
+        """Return the events for a line of the record.
+
+        `line` is the kind of the line: start, step, end or another kind.
+        """
         if line == "start":
             self._world_size = figures.get("world_size")
             # At a start, TensorBoard keeps the earlier events up to the resumed checkpoint's step.
@@ -57,7 +60,7 @@ class Events:
         return self._event(figures["step"], found)
 
     def _end(self, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the last step if it was not kept, and the accuracies of a finished run."""
+        """Return the last step if it was thinned out, and the accuracies if the run has finished."""
         found = [self._skipped] if self._skipped is not None else []
         self._skipped = None
         if figures.get("accuracy") is not None:
@@ -73,7 +76,7 @@ class Events:
         return Event(step, self._last_time, known, is_start)
 
     def _thinned(self, event: Event) -> list[Event]:
-        """Return the event if it is kept. If the run's last step is not kept, `_end` returns it."""
+        """Return the event if it is kept. If the last step of the run is thinned out, `_end` returns it later."""
         is_kept = self._seen % self._interval == 0
         self._seen += 1
         if not is_kept:
@@ -115,7 +118,7 @@ def _message(event: Event) -> Any:
 
 
 def _framed(content: bytes) -> bytes:
-    """Return a record of a TFRecord file: the content with its length, and the checksums of both.
+    """Return a record of a TFRecord file, which consists of the length, the content, and the checksums of both.
 
     Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
     """

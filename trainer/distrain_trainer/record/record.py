@@ -31,9 +31,9 @@ FAILED = "failed"
 
 
 class Record(BackgroundWriter):
-    """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing.
+    """The record of a run at `uri`. If `uri` is empty, as on all ranks except rank 0, the record does nothing.
 
-    `event_files`, if given, receives each line too, and is closed together with the record.
+    If `event_files` is given, it receives each line too, and is closed together with the record.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Record(BackgroundWriter):
             self._thread.start()
 
     def add(self, event: str, **figures: Any) -> None:
-        """Add a line with the figures that are not None."""
+        """Add a line that contains all figures that are not None."""
         if not self._uri or self._is_closed:
             return
         if self._event_files is not None and not self._is_fenced:
@@ -80,7 +80,7 @@ class Record(BackgroundWriter):
         return lines.line_of(event, self._added[event], figures)
 
     def count(self, event: str) -> int | None:
-        """Return the number of lines of an event in all starts of the run, or None if that is not known yet."""
+        """Return the number of lines that an event has in all starts of the run, or None if it is not known yet."""
         if self._store is None:
             return None
         with self._change:
@@ -103,7 +103,7 @@ class Record(BackgroundWriter):
             writer.join(last - time.monotonic())
 
     def fail(self, error: BaseException) -> None:
-        """Add a last line about an exception that ends this process."""
+        """When an exception ends this process, add a last line about it."""
         is_known = isinstance(error, TrainerError)
         reason = " ".join(str(error).split())
         newest = next((line for line in reversed(self._new + self._held) if line["event"] == "step"), {})
@@ -121,7 +121,7 @@ class Record(BackgroundWriter):
     def _write(self) -> None:
         """Write the file.
 
-        If another process has changed it, read it again first. Raises FencedError and StorageError.
+        If another process has changed the file, read it again first. Raises FencedError and StorageError.
         """
         store = self._store or self._open()
         for _ in range(ATTEMPTS):
@@ -146,7 +146,7 @@ class Record(BackgroundWriter):
         raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
 
     def _follow(self, new: list[Line]) -> list[Line]:
-        """Return new lines with numbers that continue the numbers in the file."""
+        """Renumber new lines, so that their numbers continue those in the file."""
         held = lines.newest_numbers(self._held)
         return [
             {**line, "number": held.get(event, 0) + line["number"] - self._written.get(event, 0)}
@@ -155,7 +155,7 @@ class Record(BackgroundWriter):
         ]
 
     def _open(self) -> Store:
-        """Read the existing record, and add lines about what happened between its last line and this start."""
+        """Read the existing record, and add lines about what happened between the record's last line and this start."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         self._name, self._tag, self._held = FILE, None, []
         number, name = 2, FILE
@@ -174,19 +174,22 @@ class Record(BackgroundWriter):
         return store
 
     def _own_start(self) -> list[Line]:
-        """Return the line of this process's start if it is in the file."""
+        """Return the start line of this process if the file contains it."""
         starts_in_file = [line for line in self._held if line["event"] == "start"]
         return starts_in_file[-1:] if "start" in self._written else []
 
     def _begin_another(self, store: Store, reason: str, held: Sequence[Line] = ()) -> None:
-        """Leave the file as it is, and begin the next file with the lines `held`."""
+        """Leave the file unchanged, and begin the next file with the lines `held`."""
         _, _, number = self._name.removesuffix(".jsonl").partition("-")
         following = LATER_FILE.format(int(number or "1") + 1)
         self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
         self._name, self._tag, self._held = following, None, [*held]
 
     def _read_again(self, store: Store) -> None:
-        """Read what another process has written. Raises FencedError if that process has taken over the run."""
+        """Read the lines that another process has written.
+
+        Raises FencedError if the other process has taken over the run.
+        """
         found = store.read_tagged(self._name)
         # Somebody has deleted the file. This process still knows the file's lines, and writes them again.
         if found is None:

@@ -1,4 +1,4 @@
-"""Read the body of an S3 object completely, even if connections break on the way."""
+"""Read the body of an S3 object completely, even if connections break meanwhile."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ class BrokenError(Exception):
 
 
 class Body:
-    """The content of an object, or of a range of its bytes. boto3 retries requests, but not reads of their bodies.
+    """The content of an object, or a range of it. boto3 repeats failed requests, but not failed reads of a body.
 
-    After a broken connection the rest is requested with Range and If-Match. If the object has been replaced meanwhile,
-    all of it is read again.
+    After a connection breaks, the rest is requested with Range and If-Match. If the object was replaced in the
+    meantime, the whole content is read again.
     """
 
     def __init__(
         self, get: Callable[..., Any], start: int, length: int | None, place: memoryview | None = None
     ) -> None:
-        """Read `length` bytes from byte `start` on, into `place` if given. `get` is get_object with bucket and key."""
+        """Read `length` bytes from offset `start` on, into `place` if that is given.
+
+        `get` is boto3's get_object, with the bucket and the key already set.
+        """
         self._get, self._start, self._place = get, start, place
         self._end = None if length is None else start + length
         self._size: int | None = None
@@ -38,7 +41,7 @@ class Body:
         """The size of the whole object, None if no response has told it."""
 
     def read(self) -> None:
-        """Fill `place` or `content`, and set `held`, the number of bytes.
+        """Read the bytes into `place` or `content`, and store their number in `held`.
 
         Raises botocore's exceptions and BrokenError.
         """
@@ -105,7 +108,10 @@ class Body:
         self._size, self.tag, self.held = None, "", 0
 
     def _size_of(self, length: int | None, is_all: bool) -> int | None:
-        """Return the number of bytes to read, given a response's Content-Length. Return None if it has none."""
+        """Return the number of bytes to read, from the Content-Length of a response.
+
+        Return None if the response has no Content-Length.
+        """
         if length is None or not is_all:
             return length
         return max(0, min(length, self._end or length) - self._start)
@@ -118,7 +124,10 @@ class Body:
 
 
 def _object_size(answer: dict[str, Any], *, is_all: bool) -> int | None:
-    """Return the size of the whole object. A response with only a part has it in Content-Range (`bytes 0-99/1234`)."""
+    """Return the size of the whole object.
+
+    If the response contains only a part, the size is in Content-Range (`bytes 0-99/1234`).
+    """
     if is_all:
         return answer.get("ContentLength")
     size = answer.get("ContentRange", "").rpartition("/")[2]

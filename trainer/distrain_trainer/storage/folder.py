@@ -170,7 +170,7 @@ def _tag(content: bytes) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the folder's directory entries to disk, so that a renamed file survives a crash of the machine."""
+    """Flush the directory entries of the folder to disk, so that a renamed file survives if the machine crashes."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

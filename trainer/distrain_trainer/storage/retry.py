@@ -1,7 +1,7 @@
-"""Retry calls to a store during an outage, and log a line once a minute.
+"""During an outage of a store, retry calls to it and log a line once a minute.
 
-boto3 itself makes three attempts within seconds. The retries here cover longer outages: a server that restarts, a DNS
-failure, a service that throttles its clients.
+boto3 itself makes only three attempts within seconds. This module retries during longer outages: a server that
+restarts, a DNS failure, or a service that throttles its clients.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ SECONDS_IN_VAIN = 120.0
 
 
 def is_waited_for() -> bool:
-    """Return whether this process waits for a store. Then the input of other ranks may be late too."""
+    """Return whether this process is waiting for a store. In that case the input of other ranks may be late too."""
     now = time.monotonic()
     is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_calling.values()))
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
 class Retry:
-    """Retry failed calls to a store for a limited time. Threads that share a Retry log an outage only once.
+    """Retry failed calls to a store, for a limited time. Threads that share one Retry log an outage only once.
 
-    If a store refuses the first call (wrong keys, no such bucket), the call fails at once. If the store has allowed the
-    same verb before, a refusal is retried too: the permission may come back, and the training is worth the wait.
+    If the store refuses the very first call (wrong keys, no such bucket), the call fails immediately. If the store has
+    allowed the same verb before, a refused call is retried too: the permission may be granted again, and losing the
+    training would cost more than waiting.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class Retry:
         heeds_sigterm: bool = False,
         is_awaited: bool = True,
     ) -> None:
-        """Retry for `seconds`, by default SECONDS_TO_WAIT, counted from a call's first failure; 0 disables retries.
+        """Retry for `seconds` after a call first fails. The default is SECONDS_TO_WAIT, and 0 disables retries.
 
-        `allowed` are the verbs (list, read, write) that are already known to be allowed. With `heeds_sigterm` a signal
-        ends the retries; use it at a run's start, when there is nothing to save yet. `is_awaited` is false if the
-        training never waits for the calls.
+        `allowed` are verbs (list, read, write) that the store is already known to allow. With `heeds_sigterm`, a signal
+        ends the retries. Use this at the start of a run, when there is nothing to save yet. `is_awaited` is false if
+        the training never waits for these calls.
         """
         self._heeds_sigterm, self._is_awaited = heeds_sigterm, is_awaited
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds

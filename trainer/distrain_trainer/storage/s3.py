@@ -45,7 +45,7 @@ class S3Store:
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how another process recreates this store, with its own connection and a default Retry."""
+        """Tell pickle how another process creates this store again, with its own connection and a default Retry."""
         return _reopen, (self.uri, self.value, self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
@@ -133,7 +133,10 @@ class S3Store:
     def _found(
         self, name: str, start: int = 0, length: int | None = None, place: memoryview | None = None
     ) -> Body | None:
-        """Return a file's content, empty if `start` is beyond its end. Return None if there is no such file."""
+        """Return the content of a file.
+
+        It is empty if `start` is beyond the end. Return None if the file does not exist.
+        """
         from botocore.exceptions import ClientError
 
         body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length, place)
@@ -147,9 +150,9 @@ class S3Store:
         return body
 
     def _is_listed(self, name: str, refusal: dict[str, Any]) -> bool:
-        """Return whether a file exists although the server has answered 404.
+        """After a 404, check whether the file exists.
 
-        An ingress answers 404, without S3's error code, while the server behind the ingress restarts.
+        While a server restarts, the ingress in front of it answers 404, but without S3's error code.
         """
         if refusal["Error"]["Code"] == "NoSuchKey":
             return False
@@ -165,10 +168,10 @@ class S3Store:
             self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
-        """Return the new tag, or None if the caller must read the file to know whether it was written.
+        """Return the new tag. Return None if the caller must read the file to find out whether it was written.
 
-        None is returned if the condition is false (the tag differs, or the file exists although `tag` is None), and if
-        the response has no tag.
+        The result is None if the condition is false (the tag differs, or the file exists although `tag` is None), and
+        also if the response contains no tag.
         """
         from botocore.exceptions import ClientError
 
@@ -196,7 +199,7 @@ class S3Store:
         return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
 
     def ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Call `ask` with retries, and return its result. Raises StorageError."""
+        """Call the method `ask` with retries, and return its result. Raises StorageError."""
         return self.retry.call(verb, lambda: self._told(verb, ask))
 
     def _told(self, verb: str, ask: Callable[[], T]) -> T:
@@ -217,7 +220,7 @@ def _reopen(uri: str, value: str, bucket: str, prefix: str) -> S3Store:
 
 
 def connect(uri: str, value: str) -> Any:
-    """Return a boto3 client for the S3 server that the environment variables name. No request is sent yet."""
+    """Return a boto3 client for the S3 server that the environment variables name. This sends no request yet."""
     import boto3
     import urllib3
     from botocore.config import Config
@@ -259,7 +262,7 @@ def connect(uri: str, value: str) -> Any:
 def _refuse_keys_with_spaces() -> None:
     """Raise StorageError if a key begins or ends with white space, such as the newline that `echo` adds.
 
-    Otherwise every request fails, and botocore's error shows a header with the key.
+    With such a key every request would fail, and botocore's error message would show a header that contains the key.
     """
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         key = os.environ.get(name, "")

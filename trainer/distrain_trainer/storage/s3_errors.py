@@ -1,4 +1,4 @@
-"""Turn S3 error responses and failed requests into errors that name the chart value to correct."""
+"""Turn error responses of S3 and failed requests into errors that name the chart value to correct."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TO
 
 
 def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError:
-    """Return the exception for an error response: UnavailableError if a retry may succeed, else StorageError."""
+    """Return the exception for an error response: UnavailableError if a retry may succeed, otherwise StorageError."""
     error, where = response["Error"], store.client.meta.endpoint_url
     code, status = error.get("Code", ""), response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     answer = f"{store.value}: {where} does not {verb} {store.uri}: {code} {error.get('Message', '')}".rstrip()
@@ -55,9 +55,10 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
 
 
 def is_of_missing_file(response: dict[str, Any]) -> bool:
-    """Return whether an error response means that there is no such file.
+    """Return whether an error response means that the file does not exist.
 
-    S3's code is NoSuchKey. A proxy in front of the server may replace the body of a 404, which contains the code.
+    S3's code is NoSuchKey. S3's error code is in the body of the 404, but a proxy in front of the server may replace
+    the body.
     """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code: str = response["Error"].get("Code", "")
@@ -65,7 +66,7 @@ def is_of_missing_file(response: dict[str, Any]) -> bool:
 
 
 def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
-    """Return the exception for a request without a response."""
+    """Return the exception for a request that got no response."""
     from botocore import exceptions
 
     where = store.client.meta.endpoint_url
@@ -90,7 +91,7 @@ def unavailable(store: S3Store, reason: str) -> UnavailableError:
 
 
 def repeats(store: S3Store) -> StorageError:
-    """Return the error for a server that ignores both ContinuationToken and StartAfter when it lists keys."""
+    """Return the error for a server whose list of keys never ends: it ignores ContinuationToken and StartAfter."""
     return StorageError(
         f"{store.value}: {store.client.meta.endpoint_url} lists the same keys of {store.uri} again when it is asked "
         "for the next ones (ContinuationToken, StartAfter); use another S3 server, or update this one"

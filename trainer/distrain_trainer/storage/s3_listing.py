@@ -1,4 +1,4 @@
-"""List the keys of an S3 bucket: page after page, or many folders at once."""
+"""List the keys of an S3 bucket, page by page, or many folders at the same time."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
 def all_keys(store: S3Store, prefix: str) -> list[str]:
     """Return the keys that begin with `prefix`, in any order. Raises StorageError.
 
-    A page holds 1,000 keys, and the next page can be requested only after it. So list each folder separately, and
-    several folders at once.
+    S3 returns 1,000 keys per page, and a page can be requested only after the previous one has arrived. So each folder
+    is listed separately, and several folders at the same time.
     """
     try:
         return _keys_by_folder(store, prefix)
@@ -82,7 +82,10 @@ def _folder(store: S3Store, prefix: str) -> tuple[list[str], list[str]]:
 
 
 def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool]:
-    """List a page of keys. Also return whether the request selected the page by its token, or else by the last key."""
+    """Request one page of keys.
+
+    Also return whether the server was asked for the page by its token (true) or by the last key.
+    """
     from botocore.exceptions import ClientError
 
     ask = partial(store.client.list_objects_v2, Bucket=store.bucket, Prefix=prefix)
@@ -97,9 +100,9 @@ def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool
 
 
 def keep_keys_alone(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Parse only the keys of a page. With all other fields, botocore would take ten times as long.
+    """Parse only the keys in a page. botocore's own parser also parses all other fields, and takes ten times as long.
 
-    This is a handler of botocore's event before-parse. botocore copies `customized_response_dict` to the parsed
+    botocore calls this function at its event before-parse, and copies `customized_response_dict` to the parsed
     response.
     """
     try:

@@ -1,6 +1,6 @@
 """Train with TensorFlow, one process per rank. Horovod averages the gradients.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`.
+The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from distrain_trainer.tensorflow.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         make_deterministic()
@@ -82,7 +82,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
-    """Return the untrained model and its optimizer with all of its state variables."""
+    """Return the untrained model, and its optimizer with all its state variables created."""
     seed(config, rank=hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     optimizer = make_optimizer(config, model.trainable_variables)
@@ -93,7 +93,7 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
 
 
 def share_start(model: Any, optimizer: Any) -> None:
-    """Broadcast rank 0's weights and optimizer state: averaging gradients requires equal weights on all ranks."""
+    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same ones."""
     hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
@@ -124,9 +124,9 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
 
 
 def measures_wait(run: Run) -> bool:
-    """Return whether to measure the wait for the averages of the gradients.
+    """Return whether the wait for the averaged gradients is measured.
 
-    TensorFlow cannot read the clock of a GPU, and refuses to read any clock in a deterministic run.
+    TensorFlow cannot read a GPU's clock, and in a deterministic run it refuses to read any clock.
     """
     return run.group.size > 1 and not has_gpu() and not run.config.deterministic
 
@@ -140,13 +140,14 @@ def make_train_step(
     *,
     measures_wait: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that makes one step, as one graph: each operation outside the graph adds overhead.
+    """Return the function that makes one step.
 
-    Its arguments are a batch's tensors, and the learning rate, the seed of layers such as dropout, and this rank's
-    request to stop, float64[3]. It returns this rank's loss, the sum of the ranks' messages
-    (distrain_trainer.loop.message), None if there is one rank, and the seconds that this rank has waited for the
-    averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless an fp16 loss scale above 1
-    is the cause.
+    It is a single graph, because each operation outside a graph adds overhead. The function's arguments are the tensors
+    of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's request to
+    stop. The function returns three values. The first is this rank's loss. The second is the sum of the ranks' messages
+    (distrain_trainer.loop.message), or None if there is only one rank. The third is the number of seconds for which
+    this rank has waited for the averaged gradients, or None unless `measures_wait`. The loss is NaN if the step was
+    left out, unless an fp16 loss scale above 1 is the cause.
     """
     # Without this decorator, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
     # each start.
@@ -195,25 +196,25 @@ def make_train_step(
 
 
 def message_of(loss: Any, asked: Any) -> Any:
-    """Return this rank's message, as in distrain_trainer.loop.message."""
+    """Return this rank's message in the format of distrain_trainer.loop.message."""
     reason = tf.one_hot(asked, message.SIZE - 1, dtype=tf.float64)
     return tf.concat([[tf.cast(loss, tf.float64)], reason], axis=0)
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:
-    """Apply the gradients. Return True, as both branches of tf.cond must return the same type."""
+    """Apply the gradients. Return True: both branches of tf.cond must return a value of the same type."""
     optimizer.apply_gradients(pairs)
     return True
 
 
 def share_statistics(model: Any) -> None:
-    """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
+    """Broadcast rank 0's batch normalization statistics: all ranks must test the model that rank 0 saves."""
     if counted := model.non_trainable_variables:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())

@@ -1,10 +1,11 @@
 """Train with TensorFlow and asynchronous parameter servers.
 
 The same command runs in every process of a TFJob. The parameter servers (ps) hold the weights and the optimizer. A
-worker pulls the weights, computes the gradients of its own batch and pushes them, without waiting for other workers.
-The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
+worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. It does not wait for other
+workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-Lines that exist only because the training is distributed are marked `# Distributed:`; here these are most lines.
+The mark `# Distributed:` is on each line that training on a single device would not need; in this module, these are
+most lines.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ FP16_SCALE = 1024.0
 
 @dataclass(frozen=True)
 class StepReport:
-    """A worker's report to the chief about one step. `asked` is the largest request to stop that the worker knows."""
+    """A worker's report to the chief about one step. `asked` is the largest request to stop that this worker knows."""
 
     samples: int
     global_samples: int
@@ -73,7 +74,7 @@ class StepReport:
 
 
 def main(config: Config, dataset: Dataset | None) -> None:
-    """Run the task that TF_CONFIG gives this process. Return after the chief has written the outcome."""
+    """Run as the task that TF_CONFIG assigns to this process. Returns when the chief has written the outcome."""
     cluster = Cluster.from_environment()  # Distributed: the operator sets each pod's task and all addresses.
     if cluster.task == "ps":
         serve(cluster, config)
@@ -89,7 +90,7 @@ def main(config: Config, dataset: Dataset | None) -> None:
 
 
 def serve(cluster: Cluster, config: Config) -> None:
-    """Hold weights for the workers until the chief ends the run."""
+    """Run as a server: hold weights for the workers until the chief ends the run."""
     tf.config.set_visible_devices([], "GPU")
     member = Member(cluster)
     member.connect()
@@ -99,7 +100,10 @@ def serve(cluster: Cluster, config: Config) -> None:
 
 
 def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Initialize the weights, log the workers' steps and write the outcome. The chief does not train or use a GPU."""
+    """Run as the chief: initialize the weights, log the workers' steps and write the outcome.
+
+    The chief does not train, and does not use a GPU.
+    """
     tf.config.set_visible_devices([], "GPU")
     log = Log(speaks=True)  # Distributed: only the chief prints the log.
     seed(config, rank=0)
@@ -134,7 +138,7 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
     """Acquire the run's checkpoints, and resume from the newest one.
 
-    Only the chief calls this, as a group of one process.
+    Only the chief calls this. It passes a group that contains only one process.
     """
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
@@ -145,7 +149,7 @@ def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Mem
 
 
 def follow(member: Member, run: Run) -> Progress:
-    """Receive the workers' report of each step, log progress, and save checkpoints.
+    """Receive each worker's report of each step, log the progress, and save checkpoints.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
@@ -168,7 +172,7 @@ def follow(member: Member, run: Run) -> Progress:
 
 
 def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
-    """Return the accuracy over the workers' test samples, or None without any.
+    """Return the accuracy over the test samples of all workers, or None if there are none.
 
     Stop if any process was asked to stop.
     """
@@ -183,7 +187,7 @@ def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
 
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Train on this worker's part of the training samples, then test on its part of the test samples."""
+    """Run as a worker: train on its part of the training samples, then test on its part of the test samples."""
     choose_device(local_rank=0, local_size=1)
     choose_precision(config)
     seed(config, rank=cluster.index)
@@ -216,7 +220,7 @@ def train(
     start: Position,
     request: StopRequest,
 ) -> None:
-    """Make this worker's steps from `start` to the end of the run."""
+    """Make the steps of this worker from `start` to the end of the run."""
     gradients_of, fields = make_gradients(config, model), model_fields(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_layers = seeder(model)
@@ -256,7 +260,7 @@ def train(
 
 
 def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
-    """Return the function that computes a batch's loss and gradients, compiled to a graph.
+    """Return a function, compiled to a graph, that computes the loss and the gradients of a batch.
 
     The loss is NaN if any gradient is not finite, for example after an overflow in fp16.
     """

@@ -1,7 +1,7 @@
-"""The processes of a TFJob: their addresses, and the messages that they send to each other.
+"""Connect the processes of a TFJob: their addresses, and the messages that they send to each other.
 
-Each process runs a TensorFlow server and a session. If a session's graph places an op on another process's device, the
-op runs in that process. Processes find the queues and variables on a device by name.
+Each process runs a TensorFlow server and a session. If a session's graph places an op on the device of another process,
+that process runs the op. A process finds the queues and variables on another device by their names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledE
 
 @dataclass(frozen=True)
 class Cluster:
-    """This process's task and index, and the host:port of every process by task (chief, worker, ps)."""
+    """The task and index of this process, and for each task (chief, worker, ps) the host:port of every process."""
 
     addresses: dict[str, list[str]]
     task: str
@@ -66,20 +66,20 @@ class Cluster:
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
     def join(self) -> AbortChannel:
-        """Open the abort channel. Its port is the port of the chief's server plus 1."""
+        """Open the abort channel. The abort channel's port is the port of the chief's server plus 1."""
         host, _, port = self.addresses["chief"][0].rpartition(":")
         if self.task == "chief":
             return abort.listen(int(port) + 1)
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the readers of the word queues that this process uses: for the chief all others, otherwise itself."""
+        """Return the processes whose word queues are used here: on the chief all others, elsewhere only itself."""
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figure queues this process uses: for the chief all workers, for a worker itself."""
+        """Return the workers whose figure queues are used here: on the chief all workers, on a worker only itself."""
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -92,14 +92,14 @@ def device_of(task: str, index: int) -> str:
 
 
 def _number(name: str, server: int) -> Any:
-    """Return a scalar variable on a parameter server, initially 0."""
+    """Return a variable on a parameter server that contains one number, initially 0."""
     v1 = tf.compat.v1
     with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
         return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
 
 
 class MessageQueue:
-    """A first-in, first-out queue in the memory of the process that reads its messages."""
+    """A first-in, first-out queue, in the memory of the process that reads from it."""
 
     def __init__(self, name: str, *, reader: tuple[str, int], dtype: Any) -> None:
         with tf.device(f"{device_of(*reader)}/device:CPU:0"):
@@ -110,7 +110,7 @@ class MessageQueue:
 
 
 class Member:
-    """This process's part in the job: its server, its graph and session, and its message queues."""
+    """What this process contributes to the job: its server, its graph and session, and its message queues."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -129,7 +129,7 @@ class Member:
             }
 
     def _make_signs(self) -> None:
-        """Create the variables that a worker reads before each step: the chief's pause number, and stop requests."""
+        """Create the variables that each worker reads before a step: the chief's pause number, and requests to stop."""
         is_server = self.cluster.task == "ps"
         servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
         asked = [_number(f"asked-{server}", server) for server in servers]
@@ -141,7 +141,7 @@ class Member:
             self.signs = [number.read_value() for number in (pause, *asked)]
 
     def connect(self) -> None:
-        """Finalize the graph and open the session. Wait until every process that the session reaches answers."""
+        """Finalize the graph, and open the session. Wait until every process that the session connects to answers."""
         own = device_of(self.cluster.task, self.cluster.index)
         with self.graph.as_default():
             with tf.device(f"{own}/device:CPU:0"):
@@ -179,27 +179,30 @@ class Member:
             return given + 1
 
     def ask_to_stop(self, reason: int) -> None:
-        """By a server, in any thread: publish a request to stop, which the workers report to the chief."""
+        """Called by a server, in any thread: publish a request to stop.
+
+        The workers read it and report it to the chief.
+        """
         self.run(self._set_asked, {self._given: reason})
 
     def call_pause(self, number: int) -> None:
-        """By the chief: publish the pause number. Each worker waits before its next step."""
+        """Called by the chief: publish the number of the pause. Each worker then waits before its next step."""
         self.run(self._set_pause, {self._given: number})
 
     def tell_workers(self, word: str) -> None:
-        """By the chief: send a word to every worker."""
+        """Called by the chief: send a word to every worker."""
         for index in range(self.cluster.workers):
             self.tell(index, word)
 
     def tell(self, worker: int, word: str) -> None:
-        """By the chief: send a word to one worker."""
+        """Called by the chief: send a word to one worker."""
         queue = self._words["worker", worker]
         self.run(queue.put, {queue.content: word})
 
     def wait_for(self, word: str) -> str:
-        """By a worker or server: wait for the chief's `word`, and return its argument.
+        """Called by a worker or server: wait until the chief sends `word`, and return the argument that follows it.
 
-        Raises StoppedError or FinishedError if the chief sends "stop" or "end" instead.
+        Raises StoppedError if the chief sends "stop" instead, and FinishedError if it sends "end".
         """
         heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
         if heard in LAST_WORDS:
@@ -211,20 +214,20 @@ class Member:
         raise AssertionError(f"the chief says {heard}, and not {word}")
 
     def report(self, *figures: float) -> None:
-        """By a worker: send figures to the chief."""
+        """Called by a worker: send figures to the chief."""
         queue = self._figures[self.cluster.index]
         self.run(queue.put, {queue.content: figures})
 
     def hear(self, worker: int) -> list[float]:
-        """By the chief: wait for the next figures of one worker."""
+        """Called by the chief: wait for the next figures of one worker."""
         return list(self.run(self._figures[worker].take))
 
     def gather(self) -> list[list[float]]:
-        """By the chief: wait for the next figures of each worker."""
+        """Called by the chief: wait for the next figures of each worker."""
         return [self.hear(worker) for worker in self._figures]
 
     def end_all(self, word: str = "end") -> None:
-        """By the chief: leave the abort channel, and send the last word to every other process."""
+        """Called by the chief: leave the abort channel, and send the last word to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
             # A process may end before it has confirmed that it received the word.

@@ -48,7 +48,7 @@ class KerasState:
         return bytes_of(self._model.trainable_variables)
 
     def wait(self) -> None:
-        """Do nothing: the loss has been read, so the step is complete."""
+        """Do nothing: reading the loss has already waited until the step is complete."""
 
     def unshared(self) -> set[str]:
         unshared = {id(variable) for variable in self._model.non_trainable_variables}
@@ -77,7 +77,10 @@ class KerasState:
 
 
 def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
-    """Map names to variables. Append a number to names that occur twice, for example in a user's nested layers."""
+    """Map names to variables.
+
+    Append a number to each name that occurs twice, for example in nested layers of a user's model.
+    """
     names = [variable.name.removesuffix(":0") for variable in variables]
     counts = Counter(names)
     numbered = [name if counts[name] == 1 else f"{name}.{number}" for number, name in enumerate(names)]
@@ -85,13 +88,16 @@ def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
 
 
 def former_names(numbered: Mapping[str, Any], by_name: Mapping[str, Any]) -> dict[str, str]:
-    """Map the variables' names in checkpoint format 1 to their names today."""
+    """Map the names that the variables had in checkpoint format 1 to their current names."""
     names = {id(variable): name for name, variable in by_name.items()}
     return {number: names[id(variable)] for number, variable in numbered.items()}
 
 
 def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
-    """Return the arrays of an .npz file of checkpoint format 1. Unknown arrays keep their old name and are refused."""
+    """Return the arrays of an .npz file of checkpoint format 1.
+
+    Unknown arrays keep their old names, and a later check refuses them.
+    """
     with np.load(io.BytesIO(content)) as arrays:
         return {names.get(name, name.replace("-", ".", 1)): arrays[name] for name in arrays.files}
 
@@ -109,6 +115,9 @@ def field_of(name: str, variable: Any) -> Field:
 
 
 def to_variable(array: Any, dtype: Any) -> Any:
-    """Return an array in its variable's type. NumPy has no bfloat16, so such arrays are held as uint16."""
+    """Return an array with the element type of its variable.
+
+    NumPy has no type bfloat16, so such values are stored in an array of uint16.
+    """
     is_bfloat16 = array.dtype == np.uint16 and dtype == tf.bfloat16
     return array.view(dtype.as_numpy_dtype) if is_bfloat16 else array
