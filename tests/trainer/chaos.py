@@ -22,10 +22,10 @@ BATCH_SIZE = 32
 # The number of steps that the training needs for each kill, and for the rest of the run. After each start, the first
 # ten steps are not logged.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
-# After mpirun is killed, the ranks train on for a second, in which they make at most this number of steps.
+# After mpirun is killed, the ranks train on for a second, in which they make at most STEPS_WITHOUT_MPIRUN steps.
 STEPS_WITHOUT_MPIRUN = 100
 MOST_LINES = 10
-# On average, one of this number of kills happens during a restart.
+# On average, one in STARTS kills happens during a restart.
 STARTS = 5
 # Without this variable, torchrun uses the same TCP store for all restarts, and new ranks read the addresses of dead
 # ranks from it.
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The names in killed.py of the processes that may be killed."""
+        """The processes that may be killed, under the names that killed.py uses."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 

@@ -16,7 +16,7 @@ from tests.trainer.conftest import OF_THIS_MACHINE, SCRIPTS, Run, mpirun_of, tor
 PAGE = (REPOSITORY / "docs" / "own-script.md").read_text(encoding="utf-8")
 TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 STARTERS = {"pytorch": torchrun_of, "tensorflow": mpirun_of, "mxnet": mpirun_of}
-# For this number of samples, two ranks need 200 steps. If one rank continues alone after the first step, it needs 398
+# Two ranks need 200 steps to see all samples of the run. If one rank continues alone after the first step, it needs 398
 # steps.
 SAMPLES = 2 * 32 * 200
 

@@ -19,7 +19,7 @@ AT_END: list[Callable[[BaseException], None]] = []
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
-# If all ranks have the same error, only rank 0 shall log it. The others wait this many seconds for SIGTERM from the
+# If all ranks have the same error, only rank 0 shall log it. The others wait SECONDS_FOR_RANK_0 for SIGTERM from the
 # launcher.
 SECONDS_FOR_RANK_0 = 5.0
 # The same wait for storage errors, which ranks may have at different times. If no SIGTERM arrives within these seconds,

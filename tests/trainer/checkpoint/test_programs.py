@@ -1,4 +1,7 @@
-"""Test whole runs that are stopped and resumed. They use loopback inside the framework's image."""
+"""Test whole runs that are stopped and resumed.
+
+All processes of a run are in one container, and connect over loopback.
+"""
 
 from __future__ import annotations
 

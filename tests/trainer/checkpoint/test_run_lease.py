@@ -73,7 +73,7 @@ def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
 ) -> None:
     save_step(begin(tmp_path))
     save_step(begin(tmp_path))
-    # An incomplete checkpoint, such as a failed save leaves behind.
+    # An incomplete checkpoint, as a failed save leaves it behind.
     (tmp_path / "2-30").mkdir()
     (tmp_path / "2-30/state-1.safetensors").touch()
     (tmp_path / "HEAD").unlink()

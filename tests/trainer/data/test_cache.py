@@ -60,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def reader(tmp_path: Path, limit: int = 1_000_000) -> CachedReader:
-    """Return a new reader of the cache, such as a new process creates."""
+    """Return a new reader of the cache, as a new process would create it."""
     return CachedReader(Cache(tmp_path / "cache", limit), open_store(str(tmp_path / "shards"), value="data.uri"), PIECE)
 
 

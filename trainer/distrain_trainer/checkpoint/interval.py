@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # node-days on the cluster RSC-1, whose nodes have 8 GPUs ("Revisiting Reliability in Large-Scale Machine Learning
 # Research Clusters", arXiv:2410.21680). The plugin uses the same number when it derives values.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# Save the first checkpoint after this many seconds: the cost of saving is unknown until then.
+# Save the first checkpoint after SECONDS_TO_FIRST: the cost of saving is unknown until then.
 SECONDS_TO_FIRST = 60.0
 # Upper limit of the interval in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0

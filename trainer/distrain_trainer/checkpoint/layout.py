@@ -16,8 +16,8 @@ from distrain_trainer.checkpoint.arrays import HELD, Cut, Cuts, Field, Fields
 # The maximum size of a part, which is one file of a checkpoint. An array that is larger than this gets a part of its
 # own. A part is written to the store in one call.
 PART_BYTES = 128 * 1024**2
-# In the buffer, each part begins at a multiple of this number of bytes, which makes copies fast. Large arrays are cut
-# at multiples of this number of bytes.
+# In the buffer, each part begins at a multiple of ALIGNMENT bytes, which makes copies fast. Large arrays are cut at
+# multiples of ALIGNMENT bytes.
 ALIGNMENT = 64
 # An array below this size in bytes is not cut: one rank saves the whole array.
 SMALLEST_CUT = 1024**2

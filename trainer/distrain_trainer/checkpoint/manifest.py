@@ -14,7 +14,7 @@ from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import Evaluation, LoggedStep
 
 FORMAT = 3
-# In format 1 a checkpoint was one file in the framework's own format. In format 2 every file held whole arrays.
+# In format 1 a checkpoint was one file in the framework's own format. In format 2 every file contained whole arrays.
 READ_FORMATS = (1, 2, FORMAT)
 
 

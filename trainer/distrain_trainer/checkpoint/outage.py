@@ -64,7 +64,7 @@ class Outage:
         self._failure = ""
 
     def line(self) -> str:
-        """Return the line to log now, if one is due: one at the beginning of the outage, and then one per minute.
+        """Return the line to log now, if it is time: at the beginning of the outage, and then once per minute.
 
         Return "" otherwise.
         """

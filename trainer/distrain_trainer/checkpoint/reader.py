@@ -129,7 +129,7 @@ def _require_none(difference: str | None, store: Store, name: str) -> None:
 def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
     """Read the headers of a checkpoint's files, and place the files' arrays in a buffer.
 
-    Raises DamagedCheckpointError if a file is too short or otherwise damaged, and ValueError.
+    Raises DamagedCheckpointError or ValueError if a file is damaged, for example too short.
     """
 
     def part_of(item: tuple[str, FileSum]) -> Part:

@@ -29,7 +29,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_CHECKS = 0.1
-# Rank 0 waits for the other ranks' files this many seconds longer than its own files took. Then the attempt fails.
+# Rank 0 waits for the other ranks' files SECONDS_FOR_OTHERS longer than its own files took. Then the attempt fails.
 SECONDS_FOR_OTHERS = 120.0
 
 
@@ -97,21 +97,21 @@ class Writer:
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
-        # Identifies the last state whose files this rank has written: the number of samples seen.
+        # The last state whose files this rank has written, identified by its number of samples.
         self._written_samples = -1
-        # Identifies the last state whose files this rank has reported, or has tried to report: the number of samples
-        # seen.
+        # The last state whose files this rank has reported, or has tried to report, identified by its number of
+        # samples.
         self._reported_samples = -1
-        # Identifies the state that the main thread waits for: the number of samples seen. For earlier states, rank 0
-        # does not wait for the other ranks.
+        # The state that the main thread waits for, identified by its number of samples. For earlier states, rank 0 does
+        # not wait for the other ranks.
         self._awaited_samples = -1
-        # Identifies the last state that could not be saved (the number of samples seen), and the time of the failure.
+        # The last state that could not be saved, identified by its number of samples, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
         # The number of seconds for which saving checkpoints has delayed the training so far.
         self.stalled = 0.0
         self.saved_samples = -1
-        # Identifies the checkpoint that HEAD names: the number of samples seen. That checkpoint counts as saved even
+        # The checkpoint that HEAD names, identified by its number of samples. That checkpoint counts as saved even
         # while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf

@@ -26,13 +26,13 @@ from distrain_trainer.storage import Store
 
 VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
-# Each piece ends with a checksum of this many bytes.
+# The number of bytes of the checksum at the end of each piece.
 CHECKSUM = 4
-# The number in the file `usage` always has this many digits.
+# The number of digits that the file `usage` always contains.
 DIGITS = 20
 # When the cache is full, pieces are removed until the cache uses only this share of its size limit.
 SHARE_LEFT = 0.9
-# An unfinished file that is older than this many seconds is removed: its process was killed.
+# An unfinished file that is older than SECONDS_UNFINISHED is removed, because its process was killed.
 SECONDS_UNFINISHED = 600.0
 
 

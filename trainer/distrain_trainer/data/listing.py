@@ -20,8 +20,8 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 FILE = "data-names"
 FORMAT = 1
-# S3 returns this many names per page. For a data set with no more files than this, each rank lists the names at each
-# start. That takes one request, just like reading the stored list.
+# The number of names that S3 returns per page. For a data set with no more files than this, each rank lists the names
+# at each start. That takes one request, just like reading the stored list.
 FEW = 1000
 # Seconds for which a rank waits for rank 0's list before it lists the names itself, and the seconds between two checks.
 LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0

@@ -13,7 +13,7 @@ import numpy as np
 
 RULE = "-" * 64
 HEADER = "Step\tImg/sec\ttotal_loss"
-# The jitter is computed from the rates of this many latest steps. All rates are needed, because a median cannot be
+# The jitter is computed from the rates of the last JITTER_STEPS steps. All rates are needed, because a median cannot be
 # updated with one new rate.
 JITTER_STEPS = 1000
 

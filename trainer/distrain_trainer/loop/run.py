@@ -28,7 +28,7 @@ from distrain_trainer.metrics import Figures
 from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.results import Evaluation, LoggedStep
 
-# If the store fails when the run is marked as finished, retry for this many seconds.
+# If the store fails when the run is marked as finished, retry for SECONDS_TO_FINISH.
 SECONDS_TO_FINISH = 60.0
 
 

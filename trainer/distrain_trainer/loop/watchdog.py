@@ -32,10 +32,10 @@ STEPS_THAT_COMPILE = 3
 # The time limit for the very first step: on a GPU for which TensorFlow's kernels were not built, compiling them takes
 # half an hour or more.
 FIRST_STEP_SECONDS = 3600.0
-# After waiting this many seconds for its input, a rank tells the others.
+# After waiting SECONDS_OF_INPUT for its input, a rank tells the other ranks.
 SECONDS_OF_INPUT = 3.0
-# Another rank counts as busy until this many seconds after its last datagram. A busy rank sends a datagram every
-# second, and some datagrams may be lost.
+# Another rank counts as busy until SECONDS_HEARD after its last datagram. A busy rank sends a datagram every second,
+# and some datagrams may be lost.
 SECONDS_HEARD = 5.0
 # Source files of the frameworks' compilers. If one of these files is on a thread's stack, the thread is compiling.
 COMPILERS = (

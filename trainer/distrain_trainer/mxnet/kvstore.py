@@ -59,7 +59,7 @@ FP16_LOSS_SCALE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One worker of the job. Each of its GPUs is a rank; without GPUs, its CPU is a rank."""
+    """One worker of the job. Each GPU of the worker is a rank. Without GPUs, its CPU is a rank."""
 
     index: int
     devices: Sequence[Any]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 # The version of the file format, which is written in the first event of a file.
 FILE_VERSION = "brain.Event:2"
-# Each time this many steps have been kept, double the distance between kept steps. With this rule, a million steps give
-# at most 10,000 events.
+# Each time KEPT_BETWEEN_HALVINGS steps have been kept, double the distance between kept steps. With this rule, a
+# million steps give at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
 OF_A_TEST = ("accuracy", "top5_accuracy")

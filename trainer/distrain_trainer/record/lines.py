@@ -14,7 +14,7 @@ LIMIT = 1_000_000
 # For each event, the maximum number of its lines that are kept.
 KEPT = {"step": 2000, "checkpoint": 500}
 KEPT_OF_OTHERS = 200
-# Longer texts are cut to this number of characters, to keep lines short.
+# Texts that are longer than LONGEST_TEXT characters are cut, to keep lines short.
 LONGEST_TEXT = 500
 
 Line = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-# If this many connections in a row end without a new byte, the server counts as unavailable.
+# If FAILURES connections in a row end without a new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
 # Bytes per read. If a connection breaks, the bytes of the unfinished read are lost. So each failure in a row makes the

@@ -1,4 +1,4 @@
-"""Measure in a step's graph how long the step waits for the averages after this rank has computed its gradients."""
+"""Measure in a step's graph how long the step waits for averaged gradients after its own gradients are computed."""
 
 from __future__ import annotations
 

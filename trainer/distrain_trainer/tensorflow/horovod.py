@@ -149,7 +149,7 @@ def make_train_step(
     this rank has waited for the averaged gradients, or None unless `measures_wait`. The loss is NaN if the step was
     left out, unless an fp16 loss scale above 1 is the cause.
     """
-    # Without this decorator, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
+    # Without do_not_convert, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
     # each start.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)

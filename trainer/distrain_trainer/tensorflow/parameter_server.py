@@ -195,7 +195,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
-    require_asked_gpus()  # Distributed: after connecting, as all others wait for this worker.
+    require_asked_gpus()  # Distributed: a worker that fails before connecting would keep the others waiting.
     member.report(has_gpu())
 
     # Distributed: by now the chief has written the weights to the servers.

@@ -3,8 +3,8 @@
     python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
 Each entry of the first argument describes one start of the training. A signal is sent when the log shows the given step
-or a later one. Each signal goes to another rank. The entry `end` sends no signal, but waits until the run ends. This
-program prints the output of all starts, and exits with the exit code of the last start.
+or a later one. Consecutive signals go to different ranks. The entry `end` sends no signal, but waits until the run
+ends. This program prints the output of all starts, and exits with the exit code of the last start.
 """
 
 from __future__ import annotations
