@@ -34,7 +34,7 @@ class TrainerError(Exception):
 
 
 class ArgumentError(TrainerError):
-    """An argument is out of its range, or contradicts another argument."""
+    """An argument is out of its range, or does not go with another."""
 
 
 class StorageError(TrainerError):
@@ -60,7 +60,7 @@ class CheckpointError(TrainerError):
 
 
 class FencedError(TrainerError):
-    """Another generation holds the run. So this job must not be restarted."""
+    """Another generation holds the run. This one must not be restarted."""
 
     exit_code = 4
 
@@ -81,7 +81,7 @@ class FinishedError(TrainerError):
 
 
 class DataError(TrainerError):
-    """The data can be read, but the model cannot be trained on it."""
+    """The data can be read, but not trained on."""
 
 
 class DamagedSampleError(DataError):
@@ -89,11 +89,11 @@ class DamagedSampleError(DataError):
 
 
 class DeviceError(TrainerError):
-    """A rank lacks a GPU that it needs."""
+    """A rank does not have the GPUs that it needs."""
 
 
 class DivergedError(TrainerError):
-    """The training has diverged: in too many consecutive steps, the loss or a gradient was not finite."""
+    """The training has diverged: too many steps in a row had a non-finite loss or gradient."""
 
 
 class UnfitError(TrainerError):
@@ -106,7 +106,7 @@ class UnfitError(TrainerError):
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended or cannot be reached. The cause is only in the log of that process."""
+    """Another process of the job has ended or cannot be reached. Only its own log can say why."""
 
     exit_code = 1
 
