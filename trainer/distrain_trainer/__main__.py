@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> None:
 def program_of(config: Config) -> str:
     """Return the module for the framework, strategy and task.
 
-    Raises ArgumentError if this image contains no framework.
+    Raises ArgumentError if the image lacks the framework, or if the trainer has no such program.
     """
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
