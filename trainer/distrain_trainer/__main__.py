@@ -107,7 +107,7 @@ def read_input(config: Config) -> Dataset:
 
 
 def require_writable_output(config: Config) -> None:
-    """By rank 0: write log.txt again with its present content.
+    """Called by rank 0: write log.txt again with its present content.
 
     If the output cannot be written, this fails before the training begins.
     """

@@ -1,9 +1,9 @@
 """Decide which rank trains on which sample at which step. Every rank computes the same result, without communication.
 
-Each epoch has its own order of all samples, and each rank takes a contiguous slice of that order, its run. So a rank
-opens only the shards that its run covers. The progress within an epoch is described by a few numbers, the segments.
-From the segments, a resumed run computes which samples are left. If the number of ranks changes during an epoch, the
-samples that are left are divided among the new ranks.
+Each epoch has its own order of all samples, and each rank takes a contiguous slice of that order. So a rank opens only
+the shards that its slice covers. The progress within an epoch is described by a few numbers, the segments. From the
+segments, a resumed run computes which samples are left. If the number of ranks changes during an epoch, the samples
+that are left are divided among the new ranks.
 """
 
 from __future__ import annotations
