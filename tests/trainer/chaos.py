@@ -1,4 +1,4 @@
-"""Run a training whose processes are killed at random times, to compare it with an uninterrupted one."""
+"""Run a training whose processes are killed at random times. The tests compare it with an uninterrupted training."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from tests.trainer.fixtures import saved_state
 from tests.trainer.programs.jobs.killed import Kill
 
 BATCH_SIZE = 32
-# The number of steps that a training needs for each kill (ten steps after each start are not logged), and for the rest
-# of the run.
+# The number of steps that the training needs for each kill, and for the rest of the run. After each start, the first
+# ten steps are not logged.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
-# After mpirun is killed, the ranks continue to train for a second: up to this number of steps.
+# After mpirun is killed, the ranks train on for a second, in which they make at most STEPS_WITHOUT_MPIRUN steps.
 STEPS_WITHOUT_MPIRUN = 100
 MOST_LINES = 10
-# One in this many kills happens while the run restarts.
+# On average, one in STARTS kills happens during a restart.
 STARTS = 5
-# Without this variable torchrun keeps one store for all restarts, and new ranks read addresses of dead ranks there.
+# Without this variable, torchrun uses the same TCP store for all restarts, and new ranks read the addresses of dead
+# ranks from it.
 AS_IN_THE_CHART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
@@ -40,7 +41,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The processes that may be killed, by their names in killed.py."""
+        """The processes that may be killed, under the names that killed.py uses."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 
@@ -49,7 +50,7 @@ class Case:
 
 
 UNDER_MPIRUN = ("rank", "mpirun", "orted")
-# The name of a program's ranks, and the names of its job's other processes.
+# For each program, what a rank is called, and the names of the job's other processes.
 PARTS = {
     "tensorflow-horovod": UNDER_MPIRUN,
     "pytorch-ddp": ("rank", "torchrun"),
@@ -65,9 +66,10 @@ CASES = [
     Case("pytorch-ddp", 3),
     Case("pytorch-horovod", 2),
     Case("mxnet-horovod", 2),
-    # A server sums gradients in the order of arrival. A sum of two gradients does not depend on the order.
+    # A server adds up gradients in the order in which they arrive. With two workers, the order does not change the sum.
     Case("mxnet-kvstore", 2),
-    # Workers update the servers' weights asynchronously. Only with a single worker the order is the same in each run.
+    # The workers update the weights on the servers asynchronously. Only with a single worker, this order is the same in
+    # every run.
     Case("tensorflow-ps", 1),
 ]
 Plan = list[tuple[str, int, float]]
@@ -89,7 +91,7 @@ IN_FOLDERS = Place()
 
 @contextmanager
 def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Iterator[Place]:
-    """Upload the digits to a new bucket, behind a proxy that injects `fault` into requests all the time."""
+    """Upload the digits to a new bucket. A proxy in front of the server injects `fault` into requests all the time."""
     client, bucket = server.boto3_client(), f"chaos-{time.monotonic_ns()}"
     client.create_bucket(Bucket=bucket)
     for path in digits.iterdir():
@@ -110,7 +112,7 @@ def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Itera
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a training. `state` holds the type, shape and digest of each array of the last checkpoint."""
+    """The outcome of a training. `state` contains the type, shape and digest of each array in the last checkpoint."""
 
     run: Run
     weights: bytes
@@ -120,7 +122,7 @@ class Outcome:
 
 
 def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
-    """Return `kills` kills with random victims at random times."""
+    """Return a plan of `kills` kills, each of a random process at a random time."""
 
     def lines(number: int) -> int:
         return 0 if number and chance.randrange(STARTS) == 0 else chance.randint(1, MOST_LINES)
@@ -129,7 +131,7 @@ def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
 
 
 def steps_for(plan: Plan) -> int:
-    """Return the number of steps after which every kill of the plan has happened."""
+    """Return how many steps the run needs at most until all kills of the plan have happened."""
     without_mpirun = sum(STEPS_WITHOUT_MPIRUN for victim, _, _ in plan if victim == "mpirun")
     return STEPS_BESIDES + STEPS_PER_KILL * len(plan) + without_mpirun
 
@@ -137,7 +139,7 @@ def steps_for(plan: Plan) -> int:
 def train(
     case: Case, plan: Plan, *, steps: int, every: float, folder: Path, digits: Path, place: Place = IN_FOLDERS
 ) -> Outcome:
-    """Train to the end while the plan's processes are killed. Create `folder` for the output."""
+    """Train to the end, and kill processes as the plan says. Create `folder` for the output of the training."""
     folder.mkdir()
     folder.chmod(0o777)
     program = PROGRAMS[case.name]
@@ -162,7 +164,7 @@ def train(
 
 
 def started(case: Case) -> list[str]:
-    """Return the command that starts the ranks. killed.py prepends distrain-launch to an mpirun command."""
+    """Return the command that starts the ranks. If it uses mpirun, killed.py puts distrain-launch in front of it."""
     module = ["-m", "distrain_trainer"]
     in_each_pod = ["/opt/distrain/bin/distrain-run", "--max-restarts=1000", "--restart-window=1", "--", "python3"]
     if case.name == "mxnet-kvstore":
@@ -170,7 +172,8 @@ def started(case: Case) -> list[str]:
     if case.name == "tensorflow-ps":
         return ["python3", "/tfjob.py", str(case.ranks), "1", *in_each_pod, *module]
     if case.name == "pytorch-ddp":
-        # As in the chart, except for the number of restarts and --standalone, which chooses a free port.
+        # The options are those of the chart, except for the number of restarts, and for --standalone, which chooses a
+        # free port.
         options = [
             "--standalone",
             "--local-addr=127.0.0.1",
@@ -179,14 +182,14 @@ def started(case: Case) -> list[str]:
             "--monitor-interval=1",
         ]
         return ["torchrun", *options, *module]
-    # There are more ranks than processors: do not bind ranks to processors, and do not wait in busy loops.
-    # As in the chart, mpirun sends SIGKILL to its ranks without waiting 2 s.
+    # The machine has fewer processors than the job has ranks, so do not bind ranks to processors, and do not wait in
+    # busy loops. As in the chart, mpirun sends SIGKILL to its ranks immediately instead of after 2 s.
     options = ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "odls_base_sigkill_timeout", "0"]
     return ["mpirun", *options, "--", "python3", *module]
 
 
 def weights_in(folder: Path) -> bytes:
-    """Return the bytes of the weights that a run has written, without the date in Keras' files."""
+    """Return the bytes of the weights that a run has written. The date in Keras' files is left out."""
     for name in ("model.pt", "model.params"):
         if (folder / name).exists():
             return (folder / name).read_bytes()

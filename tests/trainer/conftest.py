@@ -1,4 +1,7 @@
-"""Run the trainer's programs in their images with the code of the working tree. Provide digits in an S3 server."""
+"""Run the trainer's programs inside their images, with the code of the working tree.
+
+Also provide an S3 server that contains digits.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,28 @@ from lab.waiting import free_port
 from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"
-# Without these variables, programs warn on stderr: torchrun sets one thread per rank, and gloo looks up the host name.
+# Without these variables, programs print warnings: torchrun warns that it sets one thread per rank, and gloo that it
+# looks up the host name.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-# Scripts that run inside the images: starters of processes (jobs), and replacements for a rank's program.
+# Scripts that run inside the images: those in jobs/ start processes, and the others replace the program of a rank.
 SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
 Run = subprocess.CompletedProcess[str]
-# Returns a command prefix: it starts python3, with the arguments that follow, as each of a number of ranks.
+# A function that returns the beginning of a command, for a number of ranks. The command starts python3 as each rank,
+# with the arguments that are appended.
 Starter = Callable[[int], list[str]]
 
 
 def mpirun_of(ranks: int, bind_to: str = "none") -> list[str]:
-    # On a small machine there are more ranks than cores: do not bind ranks to cores, and do not wait in busy loops.
+    # A small machine has fewer cores than the job has ranks, so do not bind ranks to cores, and do not wait in busy
+    # loops.
     options = ["--bind-to", bind_to, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
     return ["mpirun", "-np", str(ranks), *options, "python3"]
 
 
 def torchrun_of(ranks: int) -> list[str]:
-    # With torchrun's default port, two tests that run at once would use the same port.
+    # Choose a free port, because torchrun's default port would be the same in two tests that run at the same time.
     return ["torchrun", f"--master-port={free_port()}", f"--nproc-per-node={ranks}", "--no-python", "python3"]
 
 
@@ -68,7 +74,8 @@ def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list
 class Program:
     """A program of the trainer.
 
-    `framework` selects the image, and `arguments` select the program. `model` is the file name of the saved model.
+    `framework` determines the image, and `arguments` determine the program. `model` is the file name of the saved
+    model.
     """
 
     framework: str
@@ -77,7 +84,7 @@ class Program:
     model: str
 
 
-# All programs must behave the same, so tests with the fixture `program` run with each program.
+# All programs must behave in the same way, so a test with the fixture `program` runs once per program.
 PROGRAMS = {
     "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of, "model.keras"),
     "tensorflow-ps": Program(
@@ -89,14 +96,15 @@ PROGRAMS = {
     "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
-# Starters that import the framework once for all processes, for tests that do not depend on how processes are started.
+# Starters that import the framework only once for all processes. They are for tests in which it does not matter how the
+# processes are started.
 FORKED: dict[str, Starter] = {"pytorch-ddp": forked_of, "tensorflow-ps": forked_tfjob_of}
 
-# The program that starts fastest. It runs the tests of code that all programs share: PyTorch and TensorFlow take longer
-# to import, and other jobs have processes in addition to the ranks.
+# The program that starts fastest. It runs the tests of code that all programs share. Importing PyTorch and TensorFlow
+# takes longer, and the jobs of other programs consist of more processes.
 FASTEST = "mxnet-horovod"
 
-# A user's model for each framework, written as small.py into a folder on PYTHONPATH.
+# The source of a user's model for each framework. Tests write it as small.py into a folder on PYTHONPATH.
 USER_MODELS = {
     "tensorflow": """
 from tensorflow.keras import Sequential, layers
@@ -133,7 +141,7 @@ def wrong_classes(shape, classes):
 
 @dataclass(frozen=True)
 class Mpirun:
-    """Runs a command in a framework's image, as a number of ranks on this machine."""
+    """Runs a command as a number of ranks, in the image of a framework on this machine."""
 
     digits: Path
 
@@ -152,7 +160,7 @@ class Mpirun:
 
 @dataclass(frozen=True)
 class ProgramInImage:
-    """Runs `python3 -m distrain_trainer` on a number of ranks, with the program's arguments and further arguments."""
+    """Runs `python3 -m distrain_trainer` as a number of ranks, with the program's and more arguments."""
 
     name: str
     program: Program
@@ -197,10 +205,11 @@ def run_in_image(
 
 
 def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -> None:
-    """Assert that a run ended with one error line that matches `message`, and with no other error."""
+    """Assert that a run has ended with exactly one error line, and that this line matches `message`."""
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
     by_torchrun = "torchrun" in run.args
-    # torchrun exits with 1 for every exit code of a rank. It prints its own traceback, and repeats the rank's line.
+    # torchrun exits with 1, whatever the exit code of the rank is. torchrun also prints its own traceback, in which it
+    # repeats the line of the rank.
     codes = (1,) if by_torchrun else code if isinstance(code, tuple) else (code,)
     assert run.returncode in codes, run.stderr
     assert len(lines) == 1, run.stderr
@@ -212,7 +221,7 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 
 @pytest.fixture(autouse=True)
 def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stop each watchdog that a test starts in this process: a watchdog would end the process minutes later."""
+    """After a test, stop each watchdog that it has started here: it would end this process minutes later."""
     started: list[Watchdog] = []
     start = Watchdog.start
 
@@ -226,9 +235,9 @@ def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         watchdog.stop()
 
 
-@pytest.hookimpl(tryfirst=True)  # Run before pytest deselects tests by their marks.
+@pytest.hookimpl(tryfirst=True)  # Run this hook before pytest deselects tests by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each test marked `shared` with the fastest program only."""
+    """Each test that is marked `shared` runs only with the fastest program."""
     leave_each_to_one(items, "shared", "program", [FASTEST])
 
 
@@ -238,28 +247,31 @@ def mpirun(digits: Path) -> Mpirun:
 
 
 def tried_by(*names: str) -> pytest.MarkDecorator:
-    """Run a test with the fixture `program` for these programs, and for the other programs only in the full matrix."""
+    """Run a test with the fixture `program` for these programs.
+
+    In the full matrix, run it for the other programs too.
+    """
     params = [pytest.param(name, marks=[] if name in names else pytest.mark.full) for name in PROGRAMS]
     return pytest.mark.parametrize("program", params, indirect=True)
 
 
 @pytest.fixture(params=PROGRAMS)
 def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
-    """Each program of the trainer in turn."""
+    """Each program of the trainer, one after the other."""
     return ProgramInImage.named(request.param, digits)
 
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    folder.chmod(0o755)  # The trainer runs as another user.
+    folder.chmod(0o755)  # In the image, the trainer runs as another user, who must be able to read the files.
     write_digits(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
 def digits_uri(digits: Path, s3_server: Any) -> str:
-    """The URI of the digits in the S3 server."""
+    """The URI of the digits on the S3 server."""
     client = s3_server.boto3_client()
     client.create_bucket(Bucket="datasets")
     for path in digits.iterdir():
@@ -269,7 +281,7 @@ def digits_uri(digits: Path, s3_server: Any) -> str:
 
 @pytest.fixture
 def s3_env(s3_server: Any) -> dict[str, str]:
-    """The environment variables that the chart sets in a pod for S3."""
+    """The environment variables by which the chart passes the S3 settings to a pod."""
     return {
         "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
         "AWS_REGION": "us-east-1",

@@ -1,4 +1,4 @@
-"""Test the all-reduce of `helm test`: sums are exact and verified, and bandwidths match their definition."""
+"""Test the all-reduce of `helm test`: sums are exact, wrong sums are detected, bandwidths fit their definition."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def test_wrong_argument_is_refused(arguments: str, message: str) -> None:
         parse(arguments.split())
 
 
-# On the lab, test_helm_test.py runs the all-reduce with TensorFlow, too, and training/test_pytorch.py with PyTorch.
+# test_helm_test.py also runs the all-reduce with TensorFlow, on the lab's cluster. training/test_pytorch.py runs it
+# with PyTorch.
 @pytest.mark.parametrize("framework", one_of(["mxnet", "tensorflow", "pytorch"]))
 def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun, framework: str) -> None:
     run = mpirun(*PROGRAM, framework=framework)

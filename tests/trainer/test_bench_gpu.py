@@ -1,4 +1,4 @@
-"""Test that `make bench-gpu` runs, with a small model on the CPU."""
+"""Test that `make bench-gpu` runs, here with a small model on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.trainer.conftest import OF_THIS_MACHINE
 FIGURES = {"trainer", "bare", "ratio"}
 
 
-# Full matrix only: the bench is made for GPUs, and imports PyTorch four times.
+# Full matrix only: the bench is made for GPUs, and it imports PyTorch four times.
 @pytest.mark.full
 def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
@@ -34,7 +34,7 @@ def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -
         mounts={REPOSITORY / "lab": "/lab-folder/lab", tmp_path: "/out"},
     )
 
-    # Exit code 1 means that the trainer is slower than the goal, which may happen with so few steps on the CPU.
+    # Exit code 1 means that the trainer is slower than its goal. With so few steps on the CPU, this may happen.
     assert run.returncode in (0, 1), run.stderr
     assert "mnist fp32, batch 8: trainer " in run.stdout, run.stderr
     [outcome] = json.loads((tmp_path / "figures").read_text())["outcomes"]

@@ -1,4 +1,4 @@
-"""Test the patch that the images apply to Horovod."""
+"""Test the patch of Horovod that the images contain."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from tests.trainer.conftest import SCRIPTS, mpirun_of, run_in_image
 
 
-# Full matrix only, because only a change of the images can undo the patch.
+# Full matrix only: the patch can only be lost if the images change.
 @pytest.mark.full
 def test_broadcast_of_mxnet_reads_no_name_that_was_freed(digits: Path) -> None:
-    # These variables make malloc overwrite freed memory immediately, and Horovod run each broadcast without a pause.
+    # These variables make malloc overwrite freed memory immediately, and make Horovod run each broadcast without a
+    # pause.
     env = {"MALLOC_PERTURB_": "165", "HOROVOD_CYCLE_TIME": "0"}
     script = {SCRIPTS / "jobs/broadcasts.py": "/broadcasts.py"}
 

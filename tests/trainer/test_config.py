@@ -1,4 +1,4 @@
-"""Test that a command line is parsed into a Config, or refused with one error line that names the wrong value."""
+"""Test that a command line is parsed into a Config, or refused with an error line that names the wrong value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain_trainer.__main__ import program_of
 from distrain_trainer.config import Config, parse
 from distrain_trainer.errors import ArgumentError
 
-# The arguments that the chart passes with its default values, except --data and --output.
+# The arguments that the chart passes if its values are the defaults, without --data and --output.
 FROM_THE_CHART = shlex.split(
     "--framework tensorflow --strategy allreduce --model mnist --batch-size 64 --steps 100 --precision fp32 "
     "--optimizer sgd --learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"
@@ -53,7 +53,7 @@ def test_empty_output_writes_nothing() -> None:
 
 @pytest.fixture
 def image_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every framework importable, as in an image that contains all of them."""
+    """Make all frameworks importable, as in an image that contains every framework."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
 
 
@@ -115,7 +115,7 @@ def test_framework_that_the_image_lacks_is_refused() -> None:
 
 
 def test_later_argument_overrides_an_earlier_one() -> None:
-    # The chart appends the arguments of trainer.extraArgs at the end.
+    # The chart puts the arguments from trainer.extraArgs at the end of the command.
     config = parse([*FROM_THE_CHART, "--log-every", "1"])
 
     assert config.log_every == 1

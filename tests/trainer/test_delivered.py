@@ -1,4 +1,4 @@
-"""Test the trainer that the chart delivers: under torchrun, in an image with the framework but without distrain."""
+"""Test the trainer as the chart delivers it: under torchrun, in an image with the framework but not distrain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, OF_THIS_MACHINE
 
 SCRIPTS = trainer.TARGET.parent
 DELIVERED = "/opt/distrain/bin/distrain-trainer"
-# OpenShift runs a pod with such a user id, which is not in the image's /etc/passwd, and with the group 0.
+# OpenShift runs pods like this: the user id is not in the image's /etc/passwd, and the group is 0.
 USER = "1000660000:0"
 
 

@@ -1,4 +1,4 @@
-"""Test a rank's exit code and message after an error."""
+"""Test the exit code and the message with which a rank ends after an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 import distrain_trainer
 from distrain_trainer import errors
 
-# Rank 1 of a job. After an error it waits for minutes, so that rank 0 can log the error if all ranks have it.
+# A process that is rank 1 of a job. After an error, it waits for minutes: if all ranks have the same error, only rank 0
+# shall log it.
 RANK_1 = """
 import os, signal, threading
 from distrain_trainer.loop.stop_flag import StopRequest

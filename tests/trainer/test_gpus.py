@@ -1,4 +1,4 @@
-"""Test that a run that requests GPUs trains on GPUs, or ends with an error that names the cause."""
+"""Test a run that requests GPUs: it either trains on GPUs, or ends with an error that names the cause."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def raise_oserror() -> None:
 
 
 class Driver:
-    """A fake of NVIDIA's libcuda.so.1, whose cuInit returns a given error."""
+    """A fake libcuda.so.1, NVIDIA's driver library, whose cuInit returns a given error."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -144,14 +144,16 @@ def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: in
     assert said in gpus.driver_failure()
 
 
-# Each framework has its own line of code that counts GPUs. PyTorch's code also examines the image.
+# For each framework, another line of code counts the GPUs. For PyTorch, the code also checks which files the image
+# contains.
 @tried_by("pytorch-horovod", "mxnet-horovod")
 def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: ProgramInImage) -> None:
     run = program("--steps=2", "--batch-size=2", ranks=1, env={"DISTRAIN_GPUS": "1"})
 
     framework = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}[program.program.framework]
     cause = rf"workers\.gpus: each worker asks for 1 GPUs, and {framework} sees none: this image holds"
-    if program.name == "tensorflow-ps":  # The chief has no GPU. Its error names the worker whose log has the cause.
+    # This is the chief, which has no GPU. Its error names the worker whose log contains the cause.
+    if program.name == "tensorflow-ps":
         assert_refused(run, r"worker \d has ended before the training, .* its log says why", code=1)
     else:
         assert_refused(run, cause)

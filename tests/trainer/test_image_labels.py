@@ -1,4 +1,4 @@
-"""Test that the labels of the trainer's images describe the images' content."""
+"""Test that the labels of the trainer's images describe correctly what the images contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the figures of log lines and of the history, and the learning rate schedule."""
+"""Test the figures in log lines and in the history, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distrain_trainer.schedule import learning_rate
 
 
 def timed(*seconds: float, untimed: int = 0) -> Speed:
-    """Return the speed of steps of 10 samples on each of two ranks."""
+    """Return a Speed after steps of 10 samples on each of two ranks."""
     speed = Speed(untimed)
     for value in seconds:
         speed.add(samples=10, global_samples=20, seconds=value)
@@ -29,7 +29,8 @@ def timed(*seconds: float, untimed: int = 0) -> Speed:
 def test_step_line_is_the_one_of_tf_cnn_benchmarks() -> None:
     line = step_line(timed(1.0, 2.0), 2.3456)
 
-    # 20 images in 3 s; the rates 10 and 5 have a standard error of 2.5 / sqrt(2), and a median deviation of 2.5.
+    # The rank has trained on 20 images in 3 s. The rates 10 and 5 have a standard error of 2.5 / sqrt(2), and a median
+    # deviation of 2.5.
     assert line == "2\timages/sec: 6.7 +/- 1.8 (jitter = 3.7)\t2.346"
 
 
@@ -62,7 +63,7 @@ def test_total_is_of_all_ranks_between_rules() -> None:
 
 
 def test_first_steps_do_not_count_as_speed() -> None:
-    # The first step takes a minute, because it compiles.
+    # The first step takes a minute, because it also compiles.
     speed = timed(60.0, 1.0, 1.0, untimed=1)
 
     assert speed.rate == pytest.approx(10)
@@ -109,7 +110,8 @@ def test_logged_steps_that_are_kept_are_spread_evenly_over_the_run(logged: int) 
 
     gaps = {after - before for before, after in pairwise(steps)}
     assert (len(steps), steps[0], steps[-1]) == (1000, 0, logged - 1)
-    # The last step is always kept, so its gap may be small. Other gaps differ by less than a factor of three.
+    # The last step is always kept, so the gap before it may be small. All other gaps between kept steps differ by less
+    # than a factor of three.
     assert max(gaps) < 3 * min({after - before for before, after in pairwise(steps[:-1])})
 
 

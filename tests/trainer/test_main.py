@@ -1,4 +1,4 @@
-"""Test the trainer's setup before a framework's program starts."""
+"""Test what the trainer does before a framework's program starts."""
 
 from __future__ import annotations
 

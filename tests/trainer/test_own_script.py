@@ -1,4 +1,4 @@
-"""Run the scripts of docs/own-script.md in the images, as the ranks of a run that is stopped and resumed."""
+"""Run the scripts of docs/own-script.md in the images. Several ranks run each script, are stopped and resume."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.trainer.conftest import OF_THIS_MACHINE, SCRIPTS, Run, mpirun_of, tor
 PAGE = (REPOSITORY / "docs" / "own-script.md").read_text(encoding="utf-8")
 TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 STARTERS = {"pytorch": torchrun_of, "tensorflow": mpirun_of, "mxnet": mpirun_of}
-# Two ranks need 200 steps for this number of samples. If one rank continues after the first step, that rank needs 398
+# Two ranks need 200 steps to see all samples of the run. If one rank continues alone after the first step, it needs 398
 # steps.
 SAMPLES = 2 * 32 * 200
 
 
 def script_of(framework: str) -> str:
-    """Return the page's script for this framework."""
+    """Return the script for this framework from the page."""
     section = PAGE.partition(f"\n## {TITLES[framework]}\n")[2].partition("\n## ")[0]
     (script,) = re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
     return str(script)
 
 
 def run_script(framework: str, folder: Path, command: list[str]) -> Run:
-    folder.chmod(0o777)  # The image's user writes here.
+    folder.chmod(0o777)  # The user of the image must be able to write here.
     script = folder / "train.py"
     script.write_text(script_of(framework), encoding="utf-8")
     jobs = {SCRIPTS / "jobs" / name: f"/{name}" for name in ("forked.py", "stopped.py")}
@@ -43,7 +43,7 @@ def run_script(framework: str, folder: Path, command: list[str]) -> Run:
 
 
 def told(run: Run) -> list[dict[str, float]]:
-    """Return the figures of the progress lines for programs."""
+    """Return the figures in the progress lines that are meant for programs."""
     return [json.loads(line) for line in re.findall(r"^distrain-progress: (.*)$", run.stdout, flags=re.MULTILINE)]
 
 
@@ -51,7 +51,7 @@ def test_pytorch_script_stops_on_all_ranks_and_goes_on_at_another_size(tmp_path:
     run = run_script("pytorch", tmp_path, ["python3", "/stopped.py", "--forked", "/train.py"])
 
     assert re.findall("^exit codes: (.*)$", run.stdout, flags=re.MULTILINE) == ["143 143", "0"], run.stderr
-    # One rank continues after the first step, which two ranks made.
+    # Two ranks made the first step, and one rank continues alone.
     assert [(line["step"], line["samples"]) for line in told(run)] == [(100, 3232), (200, 6432), (300, 9632)]
 
 

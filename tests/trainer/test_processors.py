@@ -1,4 +1,4 @@
-"""Test that the number of processors follows the container's CPU limit."""
+"""Test that the number of processors is that of the container's CPU limit."""
 
 from __future__ import annotations
 

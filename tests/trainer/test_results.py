@@ -1,4 +1,4 @@
-"""Test the results that a run writes at its end."""
+"""Test the results that a run writes when it ends."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from lab.builds import sbom
 
 
 def packages(path: Path) -> dict[str, str]:
-    """Return the versions of the components in an SBOM file, keyed by package URL without version."""
+    """Return the version of each component in an SBOM file, keyed by the package URL without the version."""
     return {each["purl"].split("@")[0]: each["version"] for each in json.loads(path.read_text())["components"]}
 
 

@@ -1,4 +1,4 @@
-"""Test the images with the group 0 and a user id that is not in /etc/passwd, as OpenShift runs pods."""
+"""Test the images as OpenShift runs pods: with the group 0, and with a user id that is not in /etc/passwd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas import trainer
 
 SCRIPTS = trainer.TARGET.parent
 UNKNOWN = 1000660000
-# A launcher and a worker in one container. ssh-keygen, sshd, ssh and mpirun all look up the user in /etc/passwd.
+# A launcher and a worker in the same container. ssh-keygen, sshd, ssh and mpirun each look up the user in /etc/passwd.
 SCRIPT = r"""
 set -eu
 mkdir /tmp/ssh
@@ -48,7 +48,7 @@ def run(script: str, mounts: dict[Path, str], **env: str) -> subprocess.Complete
 
 @pytest.fixture
 def passwd(tmp_path: Path) -> Path:
-    """The /etc/passwd that the init container distrain-user writes."""
+    """The /etc/passwd that the init container distrain-user has written."""
     folder = tmp_path / "user"
     folder.mkdir()
     folder.chmod(0o777)

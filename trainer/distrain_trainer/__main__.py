@@ -1,4 +1,4 @@
-"""`python3 -m distrain_trainer`: parse the arguments, load the data, and run the framework's program.
+"""`python3 -m distrain_trainer`: parse the arguments, load the data, and call the framework's training program.
 
 A user's mistake ends the process with one line on stderr.
 """
@@ -19,37 +19,39 @@ from distrain_trainer.models.user import find, is_users
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, open_store
 
-# The program for each framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
+# The module of the training program for each framework and strategy. PyTorch uses DistributedDataParallel; under mpirun
+# it uses Horovod.
 PROGRAMS = {
     "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
     "pytorch": {"allreduce": "pytorch.ddp"},
     "pytorch under mpirun": {"allreduce": "pytorch.horovod"},
     "mxnet": {"allreduce": "mxnet.horovod", "parameter-server": "mxnet.kvstore"},
 }
-# The module that servers and schedulers run instead of a program.
+# The module that parameter servers and the scheduler run instead of the worker's program.
 SERVERS = {"mxnet.kvstore": "mxnet.server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
-    # Imports create no garbage, but the collector took a fifth of the CPU time of importing TensorFlow.
+    # Imports create no garbage. With the garbage collector enabled, it took a fifth of the CPU time of importing
+    # TensorFlow.
     gc.disable()
-    # TensorFlow's C++ code would log its CPU features and more.
+    # Do not let TensorFlow's C++ code log the CPU's features and other details.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # By default OpenMP's threads wait in a busy loop, which is 40 times slower on shared processors.
+    # By default, idle OpenMP threads wait in a busy loop. On shared processors this makes the training 40 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
         if config.deterministic or is_users(config.model):
-            # Otherwise PyTorch warns on every rank that find_unused_parameters costs time.
+            # Without this setting, PyTorch warns on every rank that find_unused_parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
         require_packages(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
-        # Import the framework last, because the import takes seconds. Mistakes in the values then show earlier.
+        # Import the framework last: the import takes seconds, and mistakes in the values are then reported before it.
         train = importlib.import_module(program).main
-        # Imported objects stay, so exclude them from garbage collection during the training.
+        # Imported objects are never freed, so the garbage collector need not examine them during the training.
         gc.freeze()
         gc.enable()
         train(config, dataset)
@@ -60,7 +62,10 @@ def main(argv: Sequence[str]) -> None:
 
 
 def program_of(config: Config) -> str:
-    """Return the module for the framework, strategy and task. Raises ArgumentError if this image has none."""
+    """Return the module for the framework, strategy and task.
+
+    Raises ArgumentError if the image lacks the framework, or if the trainer has no such program.
+    """
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
             f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
@@ -91,14 +96,21 @@ def require_packages(config: Config) -> None:
 
 
 def read_input(config: Config) -> Dataset:
-    """Load the data. First check that a user's model can be imported, because reading the data may take long."""
+    """Load the data.
+
+    First check that a user's model can be imported: reading the data may take long, and the error should come before
+    it.
+    """
     if is_users(config.model):
         find(config.model)
     return load(config)
 
 
 def require_writable_output(config: Config) -> None:
-    """By rank 0: rewrite log.txt with the same content, so that an unwritable output fails before the training."""
+    """Called by rank 0: write log.txt again with its present content.
+
+    If the output cannot be written, this fails before the training begins.
+    """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())
         held = store.read_tagged("log.txt")

@@ -24,7 +24,7 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Recipe):
-    """The arguments of a run, including the arguments of its recipe. batch_size is per rank."""
+    """The arguments of a run, including those of its recipe. batch_size is per rank."""
 
     framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
     strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)
@@ -94,7 +94,7 @@ class Config(Recipe):
     )
 
     def __post_init__(self) -> None:
-        """Raise ArgumentError, with the chart value's path, if a value is invalid or two values contradict."""
+        """Raise ArgumentError with the path of the chart value if a value is invalid, or if two values contradict."""
         if not (self.model in MODELS or is_users(self.model)):
             raise ArgumentError(
                 f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
@@ -152,13 +152,13 @@ class Config(Recipe):
 
 
 def parse(argv: Sequence[str]) -> Config:
-    """Parse a command line. Raises ArgumentError if it is invalid."""
+    """Parse a command line. Raises ArgumentError if the text is invalid."""
     return Config(**vars(_parser().parse_args(argv)))
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Raise ArgumentError with the path of the chart value, as users of the chart do not know the arguments."""
+        """Raise ArgumentError with the path of the chart value, because users of the chart do not see the arguments."""
         if message.startswith("unrecognized arguments"):
             raise ArgumentError(
                 f"trainer.extraArgs: {message}; `python3 -m distrain_trainer --help` lists the known ones"
@@ -193,7 +193,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 30,60") from None
 
 
-# The parser's options for a field of each type, except text.
+# The argparse options for each type of field. Text fields need none.
 TYPES: dict[Any, dict[str, Any]] = {
     "tuple[float, ...]": {"type": _numbers},
     "int": {"type": int},
@@ -209,7 +209,7 @@ def _flag(argument: Field[Any]) -> str:
 
 
 def _path_of(argument: Field[Any]) -> str:
-    """Return the path of the argument's value in the chart."""
+    """Return the path of the chart value that sets the argument."""
     path = argument.metadata["path"]
     if path == EXTRA_ARGS:
         return f"{EXTRA_ARGS}: {_flag(argument)}"

@@ -1,4 +1,4 @@
-"""Define one exception per cause of failure, with its exit code, and end a rank on an exception."""
+"""Define an exception for each cause of failure, with its exit code, and end a rank after an exception."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-# Functions that end_rank calls with the exception that ends this process, after logging it. They may take a few
-# seconds.
+# When an exception ends this process, end_rank logs it and then calls these functions with it. Each function may take a
+# few seconds.
 AT_END: list[Callable[[BaseException], None]] = []
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
-# If all ranks meet the same error, only rank 0 should log it: the others wait this long for SIGTERM from the launcher.
+# If all ranks have the same error, only rank 0 shall log it. The others wait SECONDS_FOR_RANK_0 for SIGTERM from the
+# launcher.
 SECONDS_FOR_RANK_0 = 5.0
-# The same for errors of the storage, which ranks may meet at different times. If no SIGTERM arrives in this time, only
-# this rank has the error.
+# The same wait for storage errors, which ranks may have at different times. If no SIGTERM arrives within these seconds,
+# this rank is the only one with the error, and logs it.
 SECONDS_TO_BE_ALONE = 15.0
 
 
 class TrainerError(Exception):
-    """Ends the run with one line on stderr and `exit_code`."""
+    """An error that ends the run with one line on stderr and `exit_code`."""
 
     exit_code = 2
 
@@ -65,7 +66,10 @@ class FencedError(TrainerError):
 
 
 class StoppedError(TrainerError):
-    """The run has stopped between two steps, or before the first, as requested. It can be resumed."""
+    """The run has stopped between two steps, or before its first step, because it was requested to stop.
+
+    It can be resumed.
+    """
 
     exit_code = 143
 
@@ -93,9 +97,9 @@ class DivergedError(TrainerError):
 
 
 class UnfitError(TrainerError):
-    """Only this worker cannot reach the storage.
+    """This worker cannot reach the storage, but the others can.
 
-    The message begins with the pod's name, so that the other workers can go on without this pod.
+    The message begins with the pod's name: the other workers can then continue without this pod.
     """
 
     exit_code = 5
@@ -108,9 +112,10 @@ class LostPeerError(TrainerError):
 
 
 def rank_from_environment() -> int:
-    """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if none is set.
+    """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if no rank is set.
 
-    Rank 0 is the chief in a TFJob, and worker 0 in an MXJob. All other processes have a rank above 0.
+    There, rank 0 is the chief of the TFJob, or worker 0 of the MXJob. In a TFJob and an MXJob, all other processes have
+    a rank above 0.
     """
     task, index = task_from_environment()
     if task:
@@ -120,22 +125,25 @@ def rank_from_environment() -> int:
 
 
 def task_from_environment() -> tuple[str, int]:
-    """Return this process's task and index in a TFJob or MXJob, for example ("worker", 0), otherwise ("", 0)."""
+    """Return the task and index of this process in a TFJob or MXJob, for example ("worker", 0).
+
+    In other jobs, return ("", 0).
+    """
     task = json.loads(os.environ.get("TF_CONFIG") or os.environ.get("MX_CONFIG") or "{}").get("task", {})
     return task.get("type", ""), int(task.get("index", 0))
 
 
 def holds_weights_only() -> bool:
-    """Return whether this process is a parameter server or the scheduler, which train nothing and need no data."""
+    """Return whether this process is a parameter server or the scheduler. They do not train, so they need no data."""
     return task_from_environment()[0] in ("ps", "server", "scheduler")
 
 
 def end_rank(error: BaseException) -> NoReturn:
-    """End this process on an exception: print one line for a TrainerError, a traceback for others.
+    """End this process after an exception. Print one line for a TrainerError, and a traceback for any other exception.
 
-    Use os._exit, as MPI's clean exit would wait for the other ranks, which wait for this one in a collective. mpirun
-    ends the other ranks when it sees the exit code. Ranks other than 0 first wait for SIGTERM, to leave the logging to
-    rank 0.
+    Use os._exit: MPI's clean exit would wait for the other ranks, and they wait for this rank in a collective. When
+    mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so that rank 0 alone
+    logs the error.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
@@ -159,15 +167,15 @@ def end_rank(error: BaseException) -> NoReturn:
 
 
 class Termination:
-    """The flag `requested`: whether this process has received a signal to end."""
+    """Whether this process has received a signal that requests it to end (`requested`)."""
 
     requested = False
 
 
 def termination_requested_within(seconds: float) -> bool:
-    """Wait up to `seconds` for a signal to end. Return whether it arrived during the wait.
+    """Wait up to `seconds` for a signal that requests this process to end.
 
-    Return False at once if a signal had arrived before.
+    Return whether the signal arrived during this wait. If a signal arrived earlier, return False at once.
     """
     deadline = time.monotonic() + seconds
     was_requested = Termination.requested
@@ -185,7 +193,7 @@ def _exit(code: int) -> NoReturn:
 def tell_torchrun(line: str) -> None:
     """Under torchrun, write the message to its error file, so that torchrun repeats it in its own long report.
 
-    Also write it to Kubernetes' termination log, which would otherwise hold the end of torchrun's report.
+    Also write it to Kubernetes' termination log, which would otherwise contain the end of torchrun's report.
     """
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if error_file is None:
@@ -193,7 +201,7 @@ def tell_torchrun(line: str) -> None:
     with contextlib.suppress(OSError):
         extra = {"py_callstack": line, "timestamp": str(int(time.time()))}
         Path(error_file).write_text(json.dumps({"message": {"message": line, "extraInfo": extra}}))
-    # "r+" does not create the file: outside Kubernetes it does not exist.
+    # Mode "r+" does not create the file: outside Kubernetes there is no termination log.
     with contextlib.suppress(OSError), TERMINATION_LOG.open("r+") as log:
         log.write(line)
         log.truncate()

@@ -1,4 +1,4 @@
-"""Check that a rank sees the GPUs that its pod requests, so that no job silently trains on CPUs or in fp32."""
+"""Check that a rank sees the GPUs that its pod requests: a job must not silently train on CPUs or in fp32."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from distrain_trainer.config import Config
 from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
 from distrain_trainer.log import Log
 
-# The chart sets this variable to workers.gpus in pods that request GPUs.
+# In pods that request GPUs, the chart sets this variable to the value of workers.gpus.
 ASKED = "DISTRAIN_GPUS"
-# Set in each container that has a GPU from the lab's device plugin. These GPUs do not exist.
+# The lab's device plugin sets this variable in each container that requests a GPU. The GPUs of that device plugin are
+# fakes.
 PRETENDED = "DISTRAIN_PRETENDED_GPUS"
 CUDA_ERROR_NAMES = {
     35: "the driver is older than the image's CUDA",
@@ -29,8 +30,8 @@ CUDA_ERROR_NAMES = {
 def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
-    `is_for_gpus` says whether the framework was built for GPUs. Call this before the ranks connect: the other ranks
-    would wait for a rank that fails later.
+    `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect, because the other
+    ranks would wait for ever for a rank that fails after that.
     """
     asked = asked_for(os.environ)
     if visible >= asked:
@@ -53,7 +54,10 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
 
 
 def asked_for(environment: Mapping[str, str]) -> int:
-    """Return the number of GPUs that the pod requests. Raises DeviceError if the variable is not a number."""
+    """Return the number of GPUs that the pod requests.
+
+    Raises DeviceError if the environment variable is not a number.
+    """
     text = environment.get(ASKED, "").strip() or "0"
     if not re.fullmatch("[0-9]{1,9}", text):
         raise DeviceError(
@@ -63,7 +67,7 @@ def asked_for(environment: Mapping[str, str]) -> int:
 
 
 def require_gpu_of_rank(local_rank: int, *, local_ranks: int, visible: int) -> None:
-    """Raise DeviceError if a worker has more ranks than GPUs, so that this rank has none."""
+    """Raise DeviceError if a worker has more ranks than GPUs and none is left for this rank."""
     if local_rank >= visible:
         raise DeviceError(
             f"workers.gpus: this worker runs {local_ranks} ranks and sees {visible} GPUs; make them equal"
@@ -71,26 +75,26 @@ def require_gpu_of_rank(local_rank: int, *, local_ranks: int, visible: int) -> N
 
 
 def tell_precision(config: Config, log: Log, *, has_gpu: bool) -> None:
-    """Log a line if the requested precision is not used because no GPU is visible."""
+    """Log a line if no GPU is visible and the requested precision is therefore not used."""
     if config.precision != "fp32" and not has_gpu:
         log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
 def compiles(config: Config, log: Log, *, has_gpu: bool) -> bool:
-    """Return whether to compile the model. Log a line if this is requested and no GPU is visible."""
+    """Return whether to compile the model. Log a line if compilation is requested but no GPU is visible."""
     if config.compile and not has_gpu:
         log.print("trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled")
     return config.compile and has_gpu
 
 
 def speaks() -> bool:
-    """Return whether this is the first of the processes that train."""
+    """Return whether this is the first process among those that train."""
     task, index = task_from_environment()
     return (index if task else rank_from_environment()) == 0
 
 
 def cause_of(environment: Mapping[str, str], root: Path) -> str:
-    """Return the likely reason why a framework that was built for GPUs does not see the GPUs, and the remedy."""
+    """Return the likely reason why a framework that was built for GPUs sees too few of them, and the remedy."""
     given = environment.get("NVIDIA_VISIBLE_DEVICES")
     hidden = environment.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and (shown := count_shown(hidden)) < max(1, asked_for(environment)):
@@ -108,13 +112,16 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
 
 
 def count_shown(hidden: str) -> int:
-    """Count the distinct GPUs in CUDA_VISIBLE_DEVICES. CUDA ignores all entries from the first invalid one on."""
+    """Count the distinct GPUs in CUDA_VISIBLE_DEVICES.
+
+    CUDA ignores the first invalid entry and all entries after it.
+    """
     devices = (device.strip() for device in hidden.split(","))
     return len({*takewhile(re.compile("[0-9]+|(GPU|MIG)-.+").fullmatch, devices)})
 
 
 def driver_failure() -> str:
-    """Initialize NVIDIA's driver (cuInit), and return what it reports, as text."""
+    """Initialize NVIDIA's driver (cuInit), and return its result as text."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Print a run's log lines on one rank, and keep them for log.txt."""
+"""Print the log lines of a run on one rank, and keep them for log.txt."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Log:
-    """Print the run's lines and keep them for log.txt, if `speaks` is set. Only one rank sets it."""
+    """If `speaks` is set, print the lines of the run and keep them for log.txt. `speaks` is set on only one rank."""
 
     speaks: bool
     lines: list[str] = field(default_factory=list)
 
     def print(self, line: str) -> None:
         if self.speaks:
-            # Print in one write, because other threads and processes print too, and Python may run unbuffered.
+            # Print each line in a single write: other threads and processes print too, and Python's output may be
+            # unbuffered.
             print(f"{line}\n", end="", flush=True)
             self.lines.append(line)
 

@@ -1,4 +1,4 @@
-"""Check that the image has the Python packages that only some runs need."""
+"""Check that the image contains the Python packages that only some runs need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 
 from distrain_trainer.errors import ArgumentError
 
-# Package -> the module to import.
+# Maps a Python package to the module that is imported to check for it.
 MODULES = {
     "boto3": "boto3",
     "pillow": "PIL",
@@ -16,7 +16,7 @@ MODULES = {
 
 
 def require(package: str, value: str) -> None:
-    """Raise ArgumentError if the image lacks `package`, which the chart value `value` needs."""
+    """Raise ArgumentError if the image lacks `package`. The chart value `value` is the one that needs the package."""
     if importlib.util.find_spec(MODULES[package]) is None:
         raise ArgumentError(
             f"{value}: needs the Python package {package}, which this image does not hold; set "

@@ -1,6 +1,6 @@
 """Count the processors that a container may use.
 
-Programs see all processors of the machine, and often start a thread for each one.
+Programs see all processors of the machine, not only the container's, and often start one thread for each of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
-# The files of cgroup v2 and v1 with the limit: microseconds of processor time per period, and the period.
+# The files in which cgroup v2 and v1 store the CPU limit: microseconds of processor time per period, and the period.
 LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
@@ -23,7 +23,7 @@ def count_processors(cgroups: Path = CGROUPS) -> int:
         try:
             quota, period = map(int, " ".join((cgroups / file).read_text() for file in files).split())
         except (OSError, ValueError):
-            continue  # The other cgroup version, or "max" for no limit.
+            continue  # The file is missing under the other cgroup version, or contains "max" if there is no limit.
         if quota > 0:
             return max(1, min(seen, quota // period))
     return seen

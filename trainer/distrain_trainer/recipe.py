@@ -1,4 +1,4 @@
-"""Declare the arguments of the recipe: how the weights are optimized, and what is done to the images.
+"""Declare the arguments of the recipe: how the weights are optimized, and how images are changed before training.
 
 docs/recipe.md explains the arguments. Config inherits them.
 """
@@ -18,14 +18,17 @@ T = TypeVar("T")
 OPTIMIZERS = ("sgd", "adam", "lars", "lamb")
 SCHEDULES = ("constant", "cosine", "step")
 RATE_SCALINGS = ("auto", "linear", "sqrt", "none")
-# The chart value that passes on arguments for which the chart has no separate value.
+# The chart value for arguments that have no chart value of their own.
 EXTRA_ARGS = "trainer.extraArgs"
 
 
 def argument(
     default: T, help: str | None = None, *, path: str = "", minimum: float = -math.inf, choices: Sequence[str] = ()
 ) -> T:
-    """Return the field of a command line argument. `path` is its chart value if that is not trainer.<argument>."""
+    """Return the dataclass field of a command line argument.
+
+    `path` is the path of its chart value, if that is not trainer.<argument>.
+    """
     metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
     return field(default=default, metadata=metadata)
 
@@ -80,7 +83,7 @@ class Recipe:
     )
 
     def require_recipe(self, *, strategy: str, is_synthetic: bool, image_size: int | None) -> None:
-        """Raise ArgumentError, with the chart value's path, if the recipe is invalid or does not fit the run."""
+        """Raise ArgumentError with the path of the chart value if the recipe is invalid or does not fit the run."""
         self._require_numbers()
         self._require_schedule(is_synthetic)
         if strategy == "parameter-server":
@@ -134,7 +137,7 @@ class Recipe:
                 )
 
     def _require_weights_on_servers(self) -> None:
-        """Refuse arguments that need all weights after a step in one process: each server holds only a part of them."""
+        """Refuse arguments that require all weights in one process, because each server has only a part of them."""
         if self.optimizer in ("lars", "lamb"):
             raise ArgumentError(
                 f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, and parameter servers hold "

@@ -13,9 +13,10 @@ from distrain_trainer.log import Log
 from distrain_trainer.storage import Retry, Store, open_store
 
 RESULTS = "results.json"
-# Prefix of the names of the best model's files.
+# The names of the best model's files begin with this prefix.
 BEST = "best-"
-# The number of logged steps to keep. Each manifest contains all kept steps, and a plot needs no more.
+# The maximum number of logged steps in the history. Every manifest contains the history, and a plot needs no more
+# points.
 LOGGED_KEPT = 1000
 
 
@@ -29,10 +30,10 @@ class LoggedStep:
 
 
 class Accuracy(NamedTuple):
-    """Shares of the test samples, from 0 to 1.
+    """The shares of test samples that the model classifies correctly, from 0 to 1.
 
-    `top1` counts samples whose label is the model's first choice, `top5` samples whose label is among its first five
-    choices.
+    `top1` is the share of samples whose label is the model's first choice. `top5` is the share of samples whose label
+    is among its first five choices.
     """
 
     top1: float
@@ -51,13 +52,14 @@ class Evaluation:
 
 
 def add(history: list[LoggedStep], step: LoggedStep) -> None:
-    """Append a logged step. Above LOGGED_KEPT, remove the step whose neighbors are nearest to each other.
+    """Append a logged step.
 
-    So the kept steps include the run's first and last step, and are spread evenly between them. The choice depends only
-    on the step numbers, so a resumed run keeps the same steps.
+    If there are more than LOGGED_KEPT steps, remove the step whose two neighbours are closest to each other. So the
+    first and the last step of the run are always kept, and the others are spread evenly between them. Which steps are
+    kept depends only on the step numbers, so a resumed run keeps the same steps.
     """
     history.append(step)
-    while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainers hold all steps.
+    while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainer versions contain every logged step.
         del history[1:-1:2]
     while len(history) > LOGGED_KEPT:
         gaps = [after.step - before.step for before, after in zip(history, history[2:], strict=False)]
@@ -66,12 +68,12 @@ def add(history: list[LoggedStep], step: LoggedStep) -> None:
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of a run, as in results.json.
+    """The figures of a run, as results.json contains them.
 
-    `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` and `top5_accuracy`
-    are between 0 and 1, None if there is no test data. `run` names the checkpoints' URI and generation, "" without
-    checkpoints. `model_file` is the name of the model's file in the folder of results.json. `evaluations` are the
-    results of the tests that --evaluate-every asks for.
+    `images_per_sec` is the rate of all ranks together, or None if this start has made no step. `accuracy` and
+    `top5_accuracy` are between 0 and 1, or None if there is no test data. `run` consists of the checkpoints' URI and
+    the generation. It is "" without checkpoints. `model_file` is the name of the model's file in the folder of
+    results.json. `evaluations` are the results of the tests that --evaluate-every asks for.
     """
 
     framework: str
@@ -92,23 +94,23 @@ class Results:
 
 
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
-    """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
+    """Write the outcome of a run to the folder `uri`.
 
-    `save` may also write the model in other formats to the same folder, as files or folders. Raises StorageError if a
-    file cannot be written.
+    `save` writes the model to a local path whose file name is that of the model's file. `save` may also write the model
+    to the same folder in other formats, as files or folders. Raises StorageError if a file cannot be written.
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
-    # Write results.json after the model, because it names the model.
+    # results.json contains the model's name, so write the model first.
     store.write(RESULTS, results.to_json().encode())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 
 def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Callable[[Path], None]) -> None:
-    """Write the model of the best evaluation so far below `uri`, in addition to the final model.
+    """Write the model that was best in the evaluations so far to the folder `uri`, in addition to the final model.
 
-    The arguments are those of write_outcome.
+    The arguments are the same as those of write_outcome.
 
     Raises StorageError if a file cannot be written.
     """
@@ -118,7 +120,7 @@ def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Calla
 
 
 def _open(uri: str) -> Store:
-    # Writing worked at the start, so retry refusals too: the permission may come back.
+    # Writing worked at the start of the run, so also retry if the store refuses: the permission may be granted again.
     return open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
 
 
@@ -128,16 +130,17 @@ def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[
         model = Path(folder) / name
         save(model)
         others = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
-        # Write the model's own file last: if it exists, all files exist. results.json names it.
+        # Write the model's main file last: if it exists, all other files of the model exist too.
         for path in (*others, model):
             store.write(path.relative_to(folder).as_posix(), path.read_bytes())
         return sorted(path.name for path in Path(folder).iterdir())
 
 
 def is_outcome_of(uri: str, run: str) -> bool:
-    """Return whether the model and results of the run `run` are below `uri`. Called before the training begins.
+    """Return whether the folder `uri` contains the model and results of the run `run`.
 
-    Raises StorageError if the store cannot be read, StoppedError if a signal arrives during an outage.
+    Called before the training begins. Raises StorageError if the store cannot be read, StoppedError if a signal arrives
+    during an outage.
     """
     store = open_store(uri, value="output.uri", retry=Retry(heeds_sigterm=True))
     held = store.read_tagged(RESULTS)
@@ -146,5 +149,6 @@ def is_outcome_of(uri: str, run: str) -> bool:
     try:
         told = json.loads(held[0])
         return told["run"] == run and told["model_file"] in store.names(folders="")
-    except (ValueError, KeyError, TypeError):  # Written by another program, or by an earlier trainer.
+    # The file was written by another program, or by an earlier version of the trainer.
+    except (ValueError, KeyError, TypeError):
         return False

@@ -8,19 +8,19 @@ from fractions import Fraction
 from distrain_trainer.config import Config
 
 BASE_BATCH = 256
-# What rate_scaling "auto" means for each optimizer.
+# The rule that rate_scaling "auto" selects for each optimizer.
 SCALINGS = {"sgd": "linear", "lars": "linear", "adam": "sqrt", "lamb": "sqrt"}
 
 
 def learning_rate(
     config: Config, *, step: int, ranks: int, samples: int = 0, epoch_samples: int | None = None, updates: int = 1
 ) -> float:
-    """Return the learning rate of a step, counted from 0, that begins after `samples` samples of all ranks.
+    """Return the learning rate of step number `step`, which begins after all ranks have seen `samples` samples.
 
-    One update of the weights uses the batches of `ranks` ranks, and one step makes `updates` updates. `epoch_samples`
-    is the number of samples of an epoch, None for synthetic data.
+    The first step is 0. One update of the weights uses the batches of `ranks` ranks. One step makes `updates` updates.
+    `epoch_samples` is the number of samples of an epoch, None for synthetic data.
 
-    Warm-up and milestones in epochs count samples, so a change of the number of ranks does not move them.
+    A warm-up and milestones in epochs count samples, so they stay in place if the number of ranks changes.
     """
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
@@ -28,7 +28,7 @@ def learning_rate(
 
 
 def scaled_rate(config: Config, *, ranks: int) -> float:
-    """Return the rate for the batch of `ranks` ranks, without warm-up and schedule.
+    """Return the learning rate for the batch of `ranks` ranks, without warm-up and schedule.
 
     "linear" is the rule of Goyal et al. 2017 for SGD ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
     arXiv:1706.02677, section 2.1): k times the batch, k times the rate. "sqrt" is the rule for adaptive optimizers
@@ -44,9 +44,10 @@ def scaled_rate(config: Config, *, ranks: int) -> float:
 
 
 def _warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
-    """Return the factor of the warm-up, which rises linearly (Goyal et al. 2017, section 2.2).
+    """Return the factor by which the warm-up multiplies the rate. It rises linearly (Goyal et al. 2017, section 2.2).
 
-    It rises from 0 instead of the base rate, so that the rate rises even if the global batch is below BASE_BATCH.
+    The factor rises from 0, not from the base rate, so that the rate rises even if the global batch is smaller than
+    BASE_BATCH.
     """
     if config.warmup:
         return min(1.0, (step + 1) / config.warmup)
@@ -56,10 +57,10 @@ def _warmup(config: Config, step: int, samples: int, epoch_samples: int | None, 
 
 
 def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
-    """Return the factor of the schedule.
+    """Return the factor by which the schedule multiplies the rate.
 
-    "step" multiplies the rate at each milestone (He et al. 2015, arXiv:1512.03385). "cosine" lowers it to 0 over the
-    steps after the warm-up (He et al. 2019, arXiv:1812.01187, section 5.1).
+    "step" multiplies the rate at each milestone (He et al. 2015, arXiv:1512.03385). "cosine" lowers the rate to 0 over
+    the steps after the warm-up (He et al. 2019, arXiv:1812.01187, section 5.1).
     """
     if config.schedule == "step" and epoch_samples:
         return config.decay_factor ** sum(samples >= _exact(each) * epoch_samples for each in config.milestones)
@@ -69,16 +70,19 @@ def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, b
 
 
 def _exact(number: float) -> Fraction:
-    """Return the decimal number that the user has written. In floating point, 0.07 * 100 is above 7."""
+    """Return the number as an exact decimal, as the user has written it.
+
+    For example, 0.07 * 100 in floating point is above 7.
+    """
     return Fraction(repr(number))
 
 
 def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
-    """Return the completed share of the training after the warm-up, from 0 to 1.
+    """Return how much of the training after the warm-up is completed, from 0 to 1.
 
-    The share counts samples, or steps if config.steps is set.
+    The result counts samples, or steps if config.steps is set.
 
-    A warm-up in the other unit is converted with the current global batch.
+    If the warm-up is in the other unit, the current global batch is used to convert it.
     """
     of_epochs = config.warmup_epochs * (epoch_samples or 0)
     if config.epochs is not None and epoch_samples:

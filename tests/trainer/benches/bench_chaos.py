@@ -1,9 +1,11 @@
-"""`make bench-chaos`: kill processes of trainings at random, and compare the results with uninterrupted trainings.
+"""`make bench-chaos`: kill processes of trainings at random times, and compare with uninterrupted trainings.
 
-The bench runs all programs. In every other run, the data and the checkpoints are in an S3 server with permanent faults.
+The bench kills processes of all programs. In every other run, the data and the checkpoints are on an S3 server that
+injects faults all the time.
 
-The results are kept in the cache under the hash of the code, so that a second call continues where the first one ended.
-The bench prints tables, and exits with 1 if a run's weights or state differ from those of the uninterrupted run.
+The results are stored in the cache under the hash of the code, so that a second call continues where the first call
+ended. The bench prints tables. It exits with 1 if the weights or the state of a run differ from those of the
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from tests.trainer.fixtures.faults import FAULTS
 
 TESTS = Path(__file__).parents[1]
 KILLS_PER_RUN = 5
-# All runs of a case make the same number of steps. If a run finishes before its last planned kill, only the kills that
-# have happened count.
+# All runs of a case make the same number of steps. If a run finishes before all its planned kills have happened, only
+# those that have happened are counted.
 STEPS = 200
 SECONDS_BETWEEN = 1.0
 HEADINGS = (
@@ -47,13 +49,16 @@ HEADINGS = (
     "seconds to the next step, median",
     "worst",
 )
-# Stands for a figure that no kill point provides.
+# Used in a table in place of a figure that no kill has provided.
 NONE = [math.nan]
 Line = Mapping[str, Any]
 
 
 def main() -> int:
-    """Make the missing kill points, and print the tables. Return 1 if a training's result differs."""
+    """Run the trainings until there are enough kills, and print the tables.
+
+    Return 1 if the result of any training differs from the uninterrupted one.
+    """
     parser = argparse.ArgumentParser(prog="make bench-chaos")
     parser.add_argument("--points", type=int, default=1000, help="kill points in all")
     points = parser.parse_args().points
@@ -88,7 +93,7 @@ def read(results: Path) -> list[Line]:
 
 
 def missing(results: Path, points: int) -> Iterator[Case]:
-    """Yield the case with the fewest kill points until all cases together have `points` kill points."""
+    """Yield the case that has the fewest kills so far, until all cases together have `points` kills."""
     while True:
         lines = read(results)
         made = {case: sum(len(line["kills"]) for line in lines if line["case"] == str(case)) for case in CASES}
@@ -99,7 +104,11 @@ def missing(results: Path, points: int) -> Iterator[Case]:
 
 
 def one_run(case: Case, lines: list[Line], digits: Path, server: Server) -> Line:
-    """Train once. The first run of a case is uninterrupted, later runs have kills, and every other run a faulty S3."""
+    """Train once.
+
+    The first run of a case is uninterrupted. All later runs have kills, and every other run uses an S3 server with
+    faults.
+    """
     expected = next((line["weights"] for line in lines if line["case"] == str(case) and not line["plan"]), None)
     plan = random_plan(case, KILLS_PER_RUN, random.Random()) if expected else []
     made = sum(line["case"] == str(case) for line in lines)
@@ -142,7 +151,7 @@ def told(line: Line) -> str:
 
 
 def table(lines: list[Line]) -> list[str]:
-    """Return a table with a row for each case and each kind of killed process."""
+    """Return a table with one row for each case and each kind of killed process."""
     found: dict[tuple[str, str], list[tuple[Line, Kill]]] = {}
     for line in lines:
         for kill in (Kill(**each) for each in line["kills"]):
@@ -152,7 +161,10 @@ def table(lines: list[Line]) -> list[str]:
 
 
 def seconds_by_program(lines: list[Line]) -> list[str]:
-    """Return a table of the seconds to the next step without S3 faults, by kind of killed process and by program."""
+    """Return a table of the seconds from a kill to the next step, by program and kind of killed process.
+
+    Runs with S3 faults are left out.
+    """
     working = [line for line in lines if not line["fault"]]
     found = seconds_by(working, lambda line, kill: (kill.victim.split()[0], line["case"].partition(",")[0]))
     programs = sorted({program for _, program in found})
@@ -163,7 +175,10 @@ def seconds_by_program(lines: list[Line]) -> list[str]:
 
 
 def seconds_by_fault(lines: list[Line]) -> list[str]:
-    """Return a table of the seconds to the next step, over all programs: a row per fault of S3."""
+    """Return a table of the seconds from a kill to the next step, with one row for each fault of S3.
+
+    It covers all programs.
+    """
     found = seconds_by(lines, lambda line, _: (line["fault"] or "none",))
     rows: list[tuple[str, ...]] = [("fault of S3", "points", "seconds"), ("---",) * 3]
     rows += [(*key, str(len(found[key])), median_and_worst(found[key])) for key in sorted(found)]
@@ -171,7 +186,10 @@ def seconds_by_fault(lines: list[Line]) -> list[str]:
 
 
 def seconds_by(lines: list[Line], key: Callable[[Line, Kill], tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
-    """Group the seconds from each kill to the next step by a key. Leave out kills that no step followed."""
+    """Group the seconds from each kill to the next step by the key that `key` returns.
+
+    Kills after which no step followed are left out.
+    """
     found: dict[tuple[str, ...], list[float]] = {}
     for line in lines:
         for kill in (Kill(**each) for each in line["kills"]):
@@ -196,13 +214,13 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
 
 
 def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:
-    """Return the time to the next step divided by the cold start's time, for each kill in training or in a restart."""
+    """For each kill, return the time to the next step, divided by the time of the first start."""
     chosen = [(line, kill.seconds_to_step) for line, kill in points if (kill.lines > 0) == in_training]
     return [seconds / line["cold_start"] for line, seconds in chosen if seconds is not None]
 
 
 def seconds_lost(kill: Kill) -> float:
-    """Return the time of the steps that the run had to repeat; 0 if the next kill came before the next step."""
+    """Return the time of the steps that the run had to repeat, or 0 if the next kill came before the next step."""
     if kill.seconds_to_step is None:
         return 0.0
     return max(0, kill.last_step - (kill.resumed_step or 0)) * kill.step_seconds

@@ -1,7 +1,9 @@
-"""`make bench`: measure how long a checkpoint of 512 MiB stops the training of two ranks, and how much memory it uses.
+"""`make bench`: measure how long a checkpoint of two ranks stops the training, and how much memory it uses.
 
-Each rank has its own core. The bench prints the memory besides the live state, divided by the state's size, of the rank
-that uses the most: while saving, and while resuming.
+The checkpoint has 512 MiB.
+
+Each rank runs on its own core. For the rank with the highest memory use, the bench prints the memory used in addition
+to the live state, divided by the state's size: once for saving, and once for resuming.
 """
 
 from __future__ import annotations
@@ -18,21 +20,21 @@ RANKS = 2
 MOST_SECONDS = 0.1
 MOST_MEMORY = 1.25
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
-# Images of 16x16x3 = 768 numbers, so that large.py has many layers.
+# The images have 16x16x3 = 768 numbers, so that the model in large.py has many layers.
 DATA = ("--image-size=16", "--classes=10", "--batch-size=1")
-# With a higher rate the loss of such a deep model becomes NaN, and no checkpoint is saved after a step with NaN.
+# With a higher learning rate, the loss of such a deep model becomes NaN. After a step with NaN, no checkpoint is saved.
 RATE = "--learning-rate=1e-9"
 ARGUMENTS = (*DATA, RATE, "--checkpoint=/out/checkpoints", "--checkpoint-every=0.001", "--checkpoint-at-end")
 
 
 def main() -> int:
-    """Print a line per framework. Return 1 if a figure is above its limit."""
+    """Print one line per framework. Return 1 if a figure exceeds its limit."""
     are_good = [measure(name) for name in ("tensorflow-horovod", "pytorch-horovod", "mxnet-horovod")]
     return int(not all(are_good))
 
 
 def measure(name: str) -> bool:
-    """Return whether a program saves and resumes within the limits."""
+    """Return whether the times and the memory that a program needs to save and resume are within the limits."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         saving, resuming = (run(name, Path(folder), steps) for steps in (9, 10))

@@ -1,10 +1,11 @@
-"""`make bench`: compare a checkpoint's pause with a copy of memory, and a restart's reading with a bare S3 client.
+"""`make bench`: compare the pause for a checkpoint with memcpy, and a restart's reads with a bare S3 client.
 
-`PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` measures states of 512 and 4096 MiB. The
-state consists of NumPy arrays, without a framework. One rank saves and reads the whole state.
+For example, `PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` measures states of 512 and 4096
+MiB. The state consists of NumPy arrays, and no framework is used. A single rank saves and reads the whole state.
 
-The S3 server runs on the same machine and shares its processors. A proxy makes the server as slow as a distant one: 50
-ms until each answer, and 90 MB/s per connection. A restart reads the manifest and the files, and verifies checksums.
+The S3 server runs on the same machine, and uses the same processors. A proxy makes the server as slow as a distant one:
+each answer begins after 50 ms, and a connection transfers 90 MB/s. A restart reads the manifest and the files, and
+verifies the checksums.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ from tests.trainer.fixtures.disk import wait_until
 SIZES = (512,)
 ARRAY_MIB = 16
 ROUNDS = 3
-# Seconds until each answer, and bytes per second of a connection.
+# The seconds until each answer begins, and the bytes per second of a connection.
 DELAY, RATE = 0.05, 90_000_000
 STEPS: dict[str, object] = {"steps": 10**9, "epochs": None}
-# Limits: the pause divided by the time of memcpy, and the trainer's reading rate divided by a bare client's rate.
+# The limits of two figures: the pause divided by the time of memcpy, and the trainer's reading rate divided by that of
+# a bare client.
 LONGEST_STALL = 1.2
 SLOWEST_RESTORE = 0.9
 MIB = 1024**2
 
 
 class Layers(Counter):
-    """A state that consists of arrays of ARRAY_MIB each."""
+    """A state that consists of arrays with ARRAY_MIB each."""
 
     def __init__(self, mib: int) -> None:
         super().__init__()
@@ -68,14 +70,14 @@ class Layers(Counter):
 
 
 def main() -> int:
-    """Print a line per size. Return 1 if a figure is beyond its limit."""
+    """Print one line per size of the state. Return 1 if a figure exceeds its limit."""
     sizes = [int(size) for size in sys.argv[1:]] or SIZES
     are_good = [measure(size) for size in sizes]
     return int(not all(are_good))
 
 
 def measure(mib: int) -> bool:
-    """Save and read a state of this size, print the figures, and return whether they are within the limits."""
+    """Save and read a state of this size, and print the figures. Return whether they are within the limits."""
     with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server:
         server.boto3_client().create_bucket(Bucket="bench")
         with of_server(server, server.endpoint), redirect_stdout(io.StringIO()):
@@ -100,13 +102,18 @@ def of_server(server: Server, endpoint: str) -> Iterator[None]:
 
 
 def save(mib: int) -> tuple[float, float]:
-    """Save a state. Return the median seconds of the pause in a step, and of copying the same arrays in memory."""
+    """Save a state.
+
+    Return two median times in seconds: the pause that a checkpoint causes in a step, and a copy of the same arrays in
+    memory.
+    """
     state = Layers(mib)
     run = begin("s3://bench/run", state, checkpoint_every=0.001, checkpoint_keep=1, **STEPS)
     writer = run.writer
     assert writer
     make_step(run)
-    wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)  # A thread allocates the buffer.
+    # Wait here, because a thread allocates the buffer.
+    wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)
     places = {name: np.zeros_like(array) for name, array in state.layers.items()}
     stalls, copies = [], []
     for _ in range(ROUNDS):
@@ -115,7 +122,7 @@ def save(mib: int) -> tuple[float, float]:
             make_step(run)
         stalls.append(writer.stalled - before)
         copies.append(seconds_of(lambda: copy(state.layers, places)))
-        make_step(run)  # The snapshot is written only after the next step was good.
+        make_step(run)  # Make one more step: the snapshot is written only after the next step was good.
         wait_until(lambda: not writer._is_busy)
     end(run)
     return statistics.median(stalls), statistics.median(copies)
@@ -127,7 +134,7 @@ def copy(arrays: Mapping[str, Any], places: Mapping[str, Any]) -> None:
 
 
 def restore(mib: int) -> tuple[float, float]:
-    """Return the median seconds in which a bare client reads the checkpoint's files, and those of the trainer."""
+    """Return two median times in seconds: a bare client reads the checkpoint's files, and the trainer reads them."""
     client = connect("s3://bench", "checkpoint.uri")
     files = files_of(client)
     state, bare, trainer = Layers(mib), [], []
@@ -138,7 +145,7 @@ def restore(mib: int) -> tuple[float, float]:
 
 
 def resume(state: Layers) -> float:
-    """Resume a run. Return the seconds in which it reads the checkpoint."""
+    """Resume a run. Return the seconds for which a new run reads the checkpoint."""
     newest_good, seconds = reader.newest_good, []
 
     def timed(*arguments: Any, **options: Any) -> Any:
@@ -155,21 +162,24 @@ def resume(state: Layers) -> float:
 
 
 def end(run: Run) -> None:
-    """End the threads of a run, as if its process had ended."""
+    """End the threads of a run, as the end of its process would."""
     assert run.writer
     run.writer.lease._ended.set()
     run.writer.close()
 
 
 def files_of(client: Any) -> dict[str, int]:
-    """Return the files of the only checkpoint, and their sizes."""
+    """Return the names of the only checkpoint's files, and their sizes."""
     found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
     names = [entry["Key"] for entry in found if "/state-" in entry["Key"]]
     return {name: client.head_object(Bucket="bench", Key=name)["ContentLength"] for name in names}
 
 
 def read_bare(client: Any, files: Mapping[str, int]) -> None:
-    """Read files into memory with boto3 alone, with as many concurrent requests of the same size as the trainer."""
+    """Read files into memory with boto3 alone.
+
+    It makes as many concurrent requests as the trainer, and of the same size.
+    """
     pieces = [
         (key, start, min(size, start + reader.PIECE))
         for key, size in files.items()

@@ -1,8 +1,9 @@
-"""`make bench`: measure how much time the trainer adds to a step of the framework's plain training loop.
+"""`make bench`: measure how much longer a step takes with the trainer than in a plain training loop of the framework.
 
-The model is so small that the added time is visible. One rank may add at most MOST_MICROSECONDS[1] to a step. Two ranks
-may add at most 2 % of a step of 50 ms. The plain loop, which averages gradients as the program does, and the trainer
-take turns for ROUNDS rounds, and the bench compares medians.
+The model is so small that the added time is clearly visible. With one rank, the trainer may add at most
+MOST_MICROSECONDS[1] microseconds to a step. With two ranks, the trainer may add at most 2 % to a step of 50 ms. The
+trainer and a plain loop, which averages gradients in the same way, run alternately for ROUNDS rounds. The bench
+compares their medians.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ PROGRESS = "distrain-progress: "
 
 
 def main(names: list[str]) -> int:
-    """Print a line per program and number of ranks. Return 1 if the trainer adds more than the limit in one of them."""
+    """Print one line for each program and number of ranks.
+
+    Return 1 if the trainer adds more than the limit in any of these cases.
+    """
     is_over = False
     for ranks, most in MOST_MICROSECONDS.items():
         shares = [own_share(name, ranks) for name in names or NAMES]
@@ -33,7 +37,7 @@ def main(names: list[str]) -> int:
 
 
 def own_share(name: str, ranks: int) -> float:
-    """Return the microseconds that a program with `ranks` ranks adds to a step of the plain loop."""
+    """Return how many microseconds longer a step takes than in the plain loop, for a program with `ranks` ranks."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "small.py").write_text(USER_MODELS[PROGRAMS[name].framework])
@@ -55,14 +59,17 @@ def bare(name: str, ranks: int, models: Path) -> float:
 
 
 def trained(name: str, ranks: int, models: Path) -> float:
-    """Return the trainer's microseconds per step, including the work between steps: the median of the logged lines."""
+    """Return the trainer's microseconds per step, which include the work between steps.
+
+    It is the median of the logged lines.
+    """
     program = PROGRAMS[name]
     what = ["--model=small:net", "--image-size=4", "--classes=10", "--batch-size=1", "--learning-rate=1e-4"]
     steps = [f"--steps={STEPS}", f"--log-every={STEPS // LINES}"]
     command = [*program.starter(ranks), "-m", "distrain_trainer", *program.arguments, *what, *steps]
     ended = run(program.framework, command, models)
     lines = [line.removeprefix(PROGRESS) for line in ended.stdout.splitlines() if line.startswith(PROGRESS)]
-    # The first line is logged after the first step, which also compiles.
+    # Skip the first line, which is logged after the first step: that step also compiles.
     return 1e6 * ranks / median(float(json.loads(line)["images_per_second"]) for line in lines[1:])
 
 

@@ -1,4 +1,4 @@
-"""Provide a failing disk and faster heartbeats in HEAD to the tests of checkpoints."""
+"""Provide fixtures for the tests of checkpoints: a failing disk, and faster heartbeats in HEAD."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["in_threads"]
 
 @pytest.fixture(autouse=True)
 def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stop a test's heartbeats at its end. Otherwise dozens of heartbeats would all beat quickly in later tests."""
+    """At the end of a test, stop the heartbeats that it has started.
+
+    Otherwise dozens of these fast heartbeats would still run during later tests.
+    """
     begun, beat = list[Lease](), Lease.beat
 
     def noted(lease: Lease) -> None:
@@ -36,7 +39,10 @@ def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def writers_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stop a test's writers at its end. Otherwise a writer that failed would retry during later tests."""
+    """At the end of a test, stop the writers that it has started.
+
+    Otherwise a writer that has failed would continue to retry during later tests.
+    """
     begun, original = list[Writer](), Writer.__init__
 
     def noted(writer: Writer, *arguments: Any, **named: Any) -> None:
@@ -59,7 +65,7 @@ def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the heartbeats of all holders, as if their processes had ended."""
+    """Stop the heartbeats of all holders of HEAD, as if their processes had ended."""
     monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
 
 

@@ -1,4 +1,4 @@
-"""Test how a state's arrays are laid out in the buffer and in the files of the safetensors format."""
+"""Test how the arrays of a state are laid out in the buffer and in files of the safetensors format."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_file_holds_its_arrays_at_the_offsets_in_its_header() -> None:
     found = {name: content[8 + length :][slice(*each["data_offsets"])] for name, each in header.items()}
 
     assert found == {name: array.tobytes() for name, array in STATE.items()}
-    # The widest elements first, so that each array begins at a multiple of its element's size.
+    # The arrays with the widest elements come first, so that each array begins at a multiple of its element's size.
     assert [(each["dtype"], each["shape"]) for each in header.values()] == [
         ("I64", []), ("F32", [2, 3]), ("BF16", [3]), ("BOOL", [3]),
     ]  # fmt: skip

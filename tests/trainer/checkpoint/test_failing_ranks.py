@@ -1,4 +1,4 @@
-"""Test that a rank which fails, or has not taken a state, leaves no incomplete checkpoint that counts."""
+"""Test that if a rank fails or has not taken a snapshot, the incomplete checkpoint does not count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Faults:
-    """Makes the writes of one rank's files fail or wait."""
+    """Lets a test make the writes of one rank's files fail or wait."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.file, self.error = "", StorageError(FULL)
@@ -86,7 +86,10 @@ def test_rank_that_cannot_write_keeps_the_checkpoint_from_being_whole(
 
 
 class LostAnswers:
-    """Writes rank 1's report, and tells rank 1 that it is not written. Rank 0's manifest waits for `may_complete`."""
+    """A fake store that writes rank 1's report, but tells rank 1 that writing it has failed.
+
+    Rank 0 writes its manifest only after the test has set `may_complete`.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_complete, self.fails_again = threading.Event(), False
@@ -111,7 +114,7 @@ def test_files_whose_report_rank_0_may_have_read_stay(
     attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost, failures = LostAnswers(monkeypatch), list[int]()
-    # With a pause, no retry writes the files again.
+    # With a pause of 60 s, no retry writes the files again during the test.
     monkeypatch.setattr(writer, "FIRST_PAUSE", 60 if attempts == 1 else 0.02)
     monkeypatch.setattr(writer, "LONGEST_PAUSE", 60)
     lost.fails_again = attempts == 2
@@ -141,14 +144,14 @@ def test_files_whose_report_rank_0_may_have_read_stay(
 def test_state_that_one_rank_has_not_taken_is_given_up_for_a_later_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One attempt takes 0.3 s, and the pauses are shorter than the interval between two checkpoints.
+    # Each attempt waits 0.3 s for the other rank. The pauses are shorter than the time between two checkpoints.
     monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.3)
     monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.1)
 
     def work(group: ProcessGroup) -> None:
         run = start(tmp_path, group, checkpoint_every=0.5)
         assert run.writer
-        if group.rank == 1:  # Then this rank cannot take the state.
+        if group.rank == 1:  # While its buffer is in use, rank 1 cannot take a snapshot.
             run.writer._using_buffer.acquire()
         steps_until(run, lambda run: run.writer and run.writer._is_busy)
         if group.rank == 1:
@@ -251,7 +254,7 @@ def test_checkpoint_of_a_rank_that_died_is_skipped(tmp_path: Path, monkeypatch: 
         good.append(save_one(run))
         assert run.writer
         if group.rank:
-            run.writer.close()  # This rank writes nothing from now on.
+            run.writer.close()  # From now on, this rank cannot write any file.
         else:
             monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.1)
         steps_until(run, lambda run: run.writer and run.writer.outage)

@@ -270,7 +270,7 @@ def test_folder_that_may_not_be_listed_is_passed_over(tmp_path: Path, monkeypatc
     scan = os.scandir
 
     def refuse(folder: str) -> Any:
-        # Fake the refusal, as tests run as root, which may list every folder.
+        # Fake the store's refusal, because tests run as root, which may list every folder.
         if folder.endswith("lost+found"):
             raise PermissionError(errno.EACCES, "Permission denied", folder)
         return scan(folder)
@@ -337,7 +337,7 @@ def test_one_of_the_same_type_is_taken(dtype: str, tmp_path: Path) -> None:
 
 
 class OfOneFile(Counter):
-    """A state that decodes only its own files of checkpoint format 1."""
+    """A state that can decode only the files of checkpoint format 1 that it has written itself."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Test that a finished run stays finished with the same values, and continues if the values require more."""
+"""Test that a finished run stays finished with the same values, and continues if the values ask for more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
 def finish(folder: Path | str, *, steps: int = 3, **values: Any) -> None:
-    """Train until `steps` steps are made, and write the results, as the programs do."""
+    """Train until `steps` steps are made, and write the results, in the same way as the programs do."""
     run = begin(folder, epochs=None, steps=steps, **values)
     progress = Progress.start(run)
     run.watchdog.stop()

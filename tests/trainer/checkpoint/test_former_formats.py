@@ -1,8 +1,10 @@
-"""Test that checkpoints of format 1 are read: one file in the framework's own format, with numbered arrays.
+"""Test that checkpoints of format 1 can still be read.
 
-The programs of commit f6afcd5 wrote the checkpoints in former/: two ranks with Adam were stopped after a few steps on
-the model in former/tiny.py. The live.json of each checkpoint lists the arrays that live_state.py found in rank 0 at
-that time, with today's names.
+Format 1 is a single file in the framework's own format, in which arrays have numbers instead of names.
+
+The checkpoints in former/ were written by the programs of commit f6afcd5: two ranks trained the model in former/tiny.py
+with Adam, and were stopped after a few steps. The file live.json of each checkpoint lists the arrays that live_state.py
+found in rank 0 when the checkpoint was saved, under their current names.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from tests.trainer.fixtures import saved_state
 FORMER = Path(__file__).parent / "former"
 FULL = pytest.mark.full
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
-# Program that wrote the checkpoint -> program that reads it. Both PyTorch programs have the same kind of state.
+# Maps the program that wrote a checkpoint to the program that reads it in the test. Both PyTorch programs save the same
+# kind of state, so each one can read the other one's checkpoint.
 READERS = {
     "pytorch-ddp": "pytorch-horovod",
     "tensorflow-horovod": "tensorflow-horovod",
@@ -27,11 +30,12 @@ READERS = {
     "mxnet-kvstore": "mxnet-kvstore",
     "tensorflow-ps": "tensorflow-ps",
 }
-# The programs that `make test` runs. mxnet-horovod is left out, because its state is like mxnet-kvstore's.
+# The programs that `make test` runs. mxnet-horovod is not among them, because its state is similar to that of
+# mxnet-kvstore.
 TRIED = ("pytorch-ddp", "tensorflow-horovod", "tensorflow-ps", "mxnet-kvstore")
 
 
-# A smaller model with the name of the model in former/tiny.py.
+# This model is smaller than the model in former/tiny.py, but has the same name.
 SMALLER = """
 from math import prod
 from torch import nn
@@ -42,7 +46,7 @@ def torch_net(shape, classes):
 
 
 def copy_of(writer: str, folder: Path) -> Path:
-    """Return a copy of a program's checkpoint that processes in an image may write to."""
+    """Return a copy of a program's checkpoint in a folder that processes in a container may write to."""
     shutil.copytree(FORMER / writer, folder / "run")
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777)
@@ -62,7 +66,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     places = ("--checkpoint=/out/run", "--checkpoint-at-end")
     mounts = {tmp_path: "/out", FORMER / "tiny.py": "/models/tiny.py"}
 
-    # The run makes no step, and saves the state that it has loaded.
+    # The run makes no step, so it saves exactly the state that it has loaded.
     starter = FORKED.get(program.name)
     run = program(*arguments, *places, ranks=1, starter=starter, env={"PYTHONPATH": "/models"}, mounts=mounts)
 
@@ -71,7 +75,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
-    # Format 1 did not contain the learning rate, because each step sets the rate.
+    # Format 1 did not contain the learning rate, which each step sets anyway.
     assert not {*lacking} - {"optimizer.learning_rate"}
 
 
@@ -79,7 +83,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     ("writer", "said"),
     [
         pytest.param("pytorch-ddp", "1.bias is missing there and 10 here", id="shapes"),
-        # test_files.py tests these refusals without a program.
+        # test_files.py tests these refusals without running a program.
         pytest.param("mxnet-horovod", "framework is mxnet there and pytorch here", id="framework", marks=FULL),
         pytest.param("pytorch-ddp", "trainer.model is tiny:torch_net there and mnist here", id="model", marks=FULL),
     ],

@@ -1,4 +1,4 @@
-"""Test how a state's arrays are divided among the ranks, and joined again."""
+"""Test how the arrays of a state are divided among the ranks, and joined again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def random_state(seed: int) -> dict[str, np.ndarray]:
 
 
 def written(state: Arrays, rank: int, ranks: int, unshared: set[str]) -> tuple[list[Part], dict[str, bytes]]:
-    """Return a rank's parts, and the content of its files."""
+    """Return the parts that a rank saves, and the contents of its files."""
     fields = {name: Field.of(name, array.dtype.name, array.shape) for name, array in state.items()}
     parts, buffer = plan(fields, unshared, rank=rank, ranks=ranks), Buffer()
     for name, place in buffer.place(parts).items():
@@ -42,7 +42,7 @@ def written(state: Arrays, rank: int, ranks: int, unshared: set[str]) -> tuple[l
 
 
 def loaded(files: dict[str, bytes]) -> Arrays:
-    """Return the arrays in the files. Join arrays that are divided between files."""
+    """Return all arrays that the files contain. Pieces of an array that is divided between files are joined."""
     found, buffer = [], Buffer()
     for file, content in files.items():
         found.append(layout.parse(file, content[: layout.header_size(content)], len(content)))

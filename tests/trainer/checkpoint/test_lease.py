@@ -1,4 +1,4 @@
-"""Test that only one generation of a run holds HEAD: a newer generation acquires HEAD, and the older one ends."""
+"""Test that only one generation of a run holds HEAD: when a newer generation acquires HEAD, the older one ends."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
 
 
 def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    take(store, A)  # This holder never renews its heartbeat.
+    take(store, A)  # This holder's heartbeat is never renewed.
     monkeypatch.setattr(heads, "SECONDS_OF_SILENCE", 0.3)
 
     assert take(store, B).head.generation == 2
@@ -136,7 +136,8 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
-    # The third check follows an outage of 40 s, during which the holder could not write its heartbeat either.
+    # The third check happens after an outage of 40 s. During the outage the holder could not write its heartbeat
+    # either.
     for seconds in (0, 1, 40, *[1] * 31):
         clock.sleep(seconds)
         waited_for.append(liveness.is_given(head))
@@ -156,7 +157,8 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
 
 
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
-    # A server that stores keys in folders deletes a folder with its last file. Then concurrent writes to it fail.
+    # Some S3 servers store keys as files in folders, and delete a folder when its last file is deleted. A write to this
+    # folder at the same time then fails.
     store.write("another", b"")
     with ThreadPoolExecutor(6) as starts:
         holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
@@ -196,13 +198,13 @@ def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
     take(store, A).end(FINISHED)
 
     assert leases.acquire(store, A, resumes=True, lacks=nothing, say=print) is None
-    # The same job restarts after it has finished.
+    # The same job has finished the run and is started again.
     assert leases.acquire(store, A, resumes=False, lacks=nothing, say=print) is None
     assert take(store, B, resumes=False).head.since == 2
 
 
 class Careless(FolderStore):
-    """A store that ignores the conditions of conditional writes."""
+    """A store that writes even if the condition of a conditional write is false."""
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
         self.write(name, content)

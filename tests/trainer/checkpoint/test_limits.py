@@ -1,4 +1,4 @@
-"""Test what happens exactly at the limits of times and counts, with a fake clock."""
+"""With a fake clock, test what happens exactly at the limits of times and counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The fake clock for outages, and for waiting until a holder of HEAD stops."""
+    """The fake clock by which outages and the wait for a holder of HEAD are measured."""
     clock = Clock()
     clock.now = 1000.0
     monkeypatch.setattr(outage, "time", clock)
@@ -143,7 +143,7 @@ def test_holder_is_gone_after_exactly_the_silence(clock: Clock) -> None:
         clock.sleep(seconds)
         found.append(liveness.is_given(head))
 
-    # A check that is more than ten seconds late would restart the count.
+    # If a check were more than ten seconds late, the count of silent seconds would start again.
     assert found == [True, True, True, True, False]
 
 
@@ -166,7 +166,7 @@ def test_head_is_read_once_a_second_while_a_holder_is_there(
     original, this_thread = heads.read, threading.get_ident()
 
     def read(store: Store) -> tuple[Head, str] | None:
-        # The heartbeat threads of both holders read HEAD, too.
+        # The heartbeat threads of both holders also read HEAD; do not count their reads.
         if threading.get_ident() == this_thread:
             reads.append(clock.now)
         return original(store)
@@ -175,7 +175,7 @@ def test_head_is_read_once_a_second_while_a_holder_is_there(
 
     assert take(store, B).head.generation == 2
 
-    # The first holder does not renew its heartbeat, so the second one takes over after 30 s of silence.
+    # The heartbeat of the first holder never changes, so the second holder takes HEAD over after 30 s.
     assert reads == [1000.0 + second for second in range(31)]
 
 
@@ -280,7 +280,7 @@ def test_heart_beats_until_the_lease_ends(tmp_path: Path, monkeypatch: pytest.Mo
     lease.end(STOPPED)
     while beats.acquire(blocking=False):
         pass
-    # One heartbeat may have been in progress when the lease ended.
+    # When the lease ended, one heartbeat may still have been in progress.
     assert not all(beats.acquire(timeout=0.1) for _ in range(4))
 
 
@@ -288,7 +288,7 @@ def test_store_that_heeds_no_tags_is_refused_to_a_second_job(tmp_path: Path, mon
     original = FolderStore.write_if
 
     def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
-        # The store refuses to create an existing file, but replaces a file without comparing tags.
+        # This store refuses to create a file that exists, but it replaces a file without comparing tags.
         held = store.read_tagged(name)
         return original(store, name, content, held[1] if held and tag else tag)
 

@@ -1,4 +1,4 @@
-"""Test which folders count as checkpoints: by their names, and by the positions in their manifests."""
+"""Test which folders count as checkpoints, judged by their names and by the positions in their manifests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.trainer.fixtures.counter_run import begin, save_step
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store that contains the checkpoint 1-10."""
+    """A store that contains one checkpoint, 1-10."""
     save_step(begin(tmp_path))
     return open_store(str(tmp_path), value="checkpoint.uri")
 
@@ -24,7 +24,7 @@ def edit(manifest: Path, **values: object) -> None:
 
 
 def copied(store: Store, name: str, **values: object) -> None:
-    """Write a copy of 1-10's manifest as the checkpoint `name`, with the number of samples in the name."""
+    """Write a copy of the manifest of 1-10 as the checkpoint `name`. Its number of samples is the one in `name`."""
     told = json.loads((Path(store.uri) / "1-10/manifest.json").read_text())
     told["position"]["samples"] = int(name.partition("-")[2])
     store.write(f"{name}/manifest.json", json.dumps({**told, **values}).encode())

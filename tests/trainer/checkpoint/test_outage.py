@@ -1,4 +1,4 @@
-"""Test that failures to save checkpoints are logged and retried, and eventually stop the run."""
+"""Test that a failure to save a checkpoint is logged and retried, and stops the run if it lasts too long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with its own file system of 128 KiB."""
+    """A folder on a separate file system of only 128 KiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", folder], check=True)
@@ -88,7 +88,7 @@ def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, 
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
     hang(tmp_path)
     assert run.writer
-    steps_until(run, lambda: run.writer and run.writer._using_buffer.locked())  # The writer's thread is writing.
+    steps_until(run, lambda: run.writer and run.writer._using_buffer.locked())  # By now the writer's thread is writing.
 
     with pytest.raises(
         UnavailableError, match=r"^checkpoint\.maxAge: the training is over, but writing .* has not ret"
@@ -101,7 +101,7 @@ def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path
     run = begin(tmp_path, checkpoint_max_age=0.2)
     save_step(run)
     (tmp_path / "HEAD").rename(tmp_path / "HEAD of before")
-    # Opening a named pipe without a writer blocks.
+    # Opening a named pipe that nobody writes to blocks, so this call hangs.
     os.mkfifo(tmp_path / "HEAD")
 
     if is_stopped:
@@ -224,7 +224,7 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     steps_until(run, lambda: run.lease and run.lease.head.checkpoint)
     run.finish()
 
-    # The record cannot be written either, and logs this in a separate line.
+    # The record cannot be written either, which is logged in a line of its own.
     shown = capsys.readouterr().out.splitlines()
     failed, saved, *_, end = [line for line in shown if not line.startswith("record: ")]
     assert failed.startswith("checkpoint: step ")
@@ -239,7 +239,7 @@ def test_torn_one_makes_room_on_a_full_disk_for_the_next_one(small_disk: Path, m
     torn, whole = small_disk / "1-1", small_disk / "1-2"
     for folder in (torn, whole):
         folder.mkdir()
-        # The incomplete checkpoint of a killed process takes more than half of the disk.
+        # An incomplete checkpoint, left by a killed process, takes more than half of the disk.
         (folder / "state-0.safetensors").write_bytes(bytes(80_000 if folder == torn else 4000))
     (whole / "manifest.json").touch()
     run = begin(small_disk, Counter(size=6000))

@@ -1,4 +1,7 @@
-"""Test whole runs that are stopped and resumed, on loopback inside the framework's image."""
+"""Test whole runs that are stopped and resumed.
+
+All processes of a run are in one container, and connect over loopback.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes the
 
 
 def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: str, ranks: int = 2) -> Run:
-    """Run a program with the `plan` of signals for interrupted.py. Checkpoints and results are written to `folder`."""
+    """Run a program under interrupted.py, which sends the signals in `plan`.
+
+    The checkpoints and the results are written to `folder`.
+    """
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
@@ -29,7 +35,7 @@ def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: st
     return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
 
 
-# All programs use the same code to stop, resume and finish.
+# All programs stop, resume and finish with the same code, so one program is enough.
 @tried_by("mxnet-horovod")
 def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished(
     program: ProgramInImage, tmp_path: Path
@@ -38,7 +44,7 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     finished = interrupted(program, tmp_path, "SIGUSR1@20,end", ranks=1)
     again = interrupted(program, tmp_path, "end", ranks=1)
 
-    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1 whatever the rank's code.
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1, whatever the exit code of the rank is.
     assert stopped.returncode == code, stopped.stderr
     [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
     assert (reason, int(samples)) == ("SIGTERM", 64 * int(step))
@@ -68,7 +74,8 @@ def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_out
     assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)
 
 
-# Each program has its own code around the evaluation. The code of a TFJob's chief differs most: see the full matrix.
+# The code before and after the evaluation is different in each program. It differs most in the chief of a TFJob, which
+# the full matrix tests.
 @tried_by("mxnet-horovod")
 def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     program: ProgramInImage, tmp_path: Path
@@ -82,7 +89,7 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     written = [*(tmp_path / "outcome").glob("model.*")]
     resumed = train(mounts=mounts)
 
-    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1 whatever the rank's code.
+    code = 1 if program.name == "pytorch-ddp" else 143  # torchrun exits with 1, whatever the exit code of the rank is.
     assert (stopped.returncode, written) == (code, []), stopped.stdout + stopped.stderr
     [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
     assert (step, samples, reason) == ("3", "384", "SIGTERM")
@@ -92,7 +99,7 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     assert (tmp_path / "outcome" / program.program.model).exists()
 
 
-# MXNet compiles the whole model before the first step, so a step cannot add state.
+# MXNet is not tested: it compiles the whole model before the first step, so a step cannot add state.
 @pytest.mark.parametrize(
     "program",
     [
@@ -115,7 +122,7 @@ def test_state_that_the_first_step_adds_is_refused_before_anything_is_saved(
 
     assert run.returncode != 0, run.stdout
     refusal = r"trainer\.model: \S*late is absent before a training step and float32\[\] after it"
-    if program.name == "tensorflow-ps":  # The output is the chief's. Only the worker's own log has the cause.
+    if program.name == "tensorflow-ps":  # This output is that of the chief. The cause is only in the worker's own log.
         refusal = "worker 0 has ended"
     assert re.search(f"distrain: {refusal}", run.stderr), run.stdout + run.stderr
     assert not [*tmp_path.glob("checkpoints/*/manifest.json")]

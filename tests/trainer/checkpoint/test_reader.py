@@ -1,4 +1,4 @@
-"""Test how a checkpoint is read: each file once, and a file of format 1 by the framework's decoder."""
+"""Test how a checkpoint is read: each file is read once, and the framework decodes a file of format 1."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.trainer.fixtures.counter_run import Counter, begin, save_step
 
 
 def saved(folder: Path, size: int = 1) -> Path:
-    """Save the checkpoint 1-10, and return its folder."""
+    """Save a checkpoint with the name 1-10, and return its folder."""
     save_step(begin(folder, Counter(size)))
     return folder / "1-10"
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record each read from a folder: the file's name, and the number of bytes."""
+    """Record every read from a folder, as the file's name and the number of bytes."""
     found: list[tuple[str, int]] = []
     original, into = FolderStore.read, FolderStore.read_into
 
@@ -58,12 +58,12 @@ def test_file_is_read_once_in_pieces(
 
     assert state.weight.tolist() == [1] * 50
     lengths = [length for name, length in reads if name == "1-10/state-0.safetensors"]
-    # The first read is for the header; the other reads get the arrays piece by piece.
+    # The first read of a file gets its header. The other reads get the arrays, piece by piece.
     assert lengths == [size + 1, *[100] * 4]
 
 
 def as_former(checkpoint: Path, **given: list[float]) -> None:
-    """Convert a checkpoint to format 1, in which the manifest does not name the arrays."""
+    """Convert a checkpoint to format 1, in which the manifest does not contain the names of the arrays."""
     (checkpoint / "state-0.safetensors").unlink()
     content = io.BytesIO()
     np.savez(content, **{name: np.array(array) for name, array in given.items()})

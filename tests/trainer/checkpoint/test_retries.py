@@ -1,4 +1,4 @@
-"""Test how the writer retries: its pauses, the files that it deletes, and when it gives up saving the last state."""
+"""Test the writer's retries: the pauses between them, which files are deleted, and when the last state is given up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
 class Failing:
-    """Makes the next writes of a state fail with an error."""
+    """Lets a test make the next writes of a state fail with an error."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0.0
@@ -46,12 +46,12 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Record the pauses before the writer's retries, and shorten these pauses."""
+    """Record the pauses that the writer makes before its retries, and make them shorter."""
     found: list[float] = []
     original = Writer._wait
 
     def wait(writer: Writer, pause: float) -> bool:
-        if not writer._is_closed:  # A writer of an earlier test may still end.
+        if not writer._is_closed:  # An earlier test's writer may still be ending.
             found.append(pause)
         return original(writer, min(pause, 0.001))
 
@@ -64,7 +64,7 @@ def saved(run: Run, samples: int) -> bool:
 
 
 def give(run: Run) -> None:
-    """Make a step and let the writer save the state. Do not wait until the state is saved."""
+    """Make a step, and give the state to the writer. Do not wait for the write."""
     assert run.writer
     run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
     assert run.writer.save(partial(snapshot, run), wait=10)
@@ -161,7 +161,7 @@ def test_last_state_is_given_up_once_it_failed_and_its_time_is_over(
 
 
 def test_last_state_is_tried_for_half_of_the_time_that_a_rank_has_to_stop() -> None:
-    # The rank needs the other half to end its current step, and for the last attempt to save.
+    # The other half of the time is for the end of the current step, and for the last attempt to save.
     grace = re.search(r"ternary (\d+) \$theirs", (CHART / "templates" / "pod" / "_pod.tpl").read_text())
 
     assert grace
@@ -183,7 +183,7 @@ def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(cloc
     assert not writer.is_due()
     writer.settle(2, is_good=False)
     assert writer.is_due()
-    # The writer's thread received no state to write.
+    # The dropped snapshot was never given to the writer's thread.
     assert (writer._given, writer.saved_samples) == (None, -1)
 
 

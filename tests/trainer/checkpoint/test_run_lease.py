@@ -1,4 +1,7 @@
-"""Test how a run holds HEAD: it hands HEAD over after a step, ends when it is fenced, and survives a deleted HEAD."""
+"""Test how a run holds HEAD: another job may ask for it, take it over, or find that HEAD was deleted.
+
+The run hands HEAD over after a step if another job asks, ends if it is fenced, and survives a deletion of HEAD.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
 def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     save_step(run := begin(folder))
-    # Rename the folder, so that all files vanish at once. A heartbeat during a deletion would write HEAD again.
+    # Rename the folder instead, which removes all files at once. While files are being deleted one by one, a heartbeat
+    # could write HEAD again.
     folder.rename(tmp_path / "deleted")
 
     save_step(run)
@@ -69,7 +73,7 @@ def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
 ) -> None:
     save_step(begin(tmp_path))
     save_step(begin(tmp_path))
-    # An incomplete checkpoint, as after a failed save.
+    # An incomplete checkpoint, as a failed save leaves it behind.
     (tmp_path / "2-30").mkdir()
     (tmp_path / "2-30/state-1.safetensors").touch()
     (tmp_path / "HEAD").unlink()

@@ -1,4 +1,4 @@
-"""Test that a checkpoint contains a program's whole state, so that a resumed run ends like an uninterrupted run."""
+"""Test that checkpoints contain a program's whole state: a resumed run must end like an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.trainer.conftest import (
 )
 from tests.trainer.fixtures import saved_state
 
-# An epoch has six steps of 256 samples, so the run ends inside the second epoch.
+# An epoch has six steps of 256 samples, so the run ends in the middle of the second epoch.
 STEPS, STOP_AFTER = 8, 2
 ARGUMENTS = (
     f"--data={DIGITS_IN_IMAGE}",
@@ -38,18 +38,20 @@ ARGUMENTS = (
 WALKERS = ("live_pytorch.py", "live_tensorflow.py", "live_mxnet.py")
 OPTIMIZERS = ("sgd", "adam")
 STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
-# Two runs with several asynchronous workers never have the same result (see docs/training.md), so use one worker.
+# With several asynchronous workers, two runs never have the same result (see docs/training.md), so this program runs
+# with one worker.
 ONE_WORKER = "tensorflow-ps"
-# The program and optimizer for which each run of the tests compares the whole state with an uninterrupted run's state.
-# test_chaos.py does this for mxnet-horovod after kills, and test_strategies.py for pytorch-horovod. For the other
-# programs, the tests below compare the saved state with the restored state. All programs share the code that seeds a
-# step, so this program alone trains a model that draws from the generators of Python and NumPy. It runs with one
-# worker, to start as few processes as possible.
+# With this program and optimizer, `make test` compares the whole state of a resumed run with that of an uninterrupted
+# run. test_chaos.py does this for mxnet-horovod after kills, and test_strategies.py for pytorch-horovod. For the other
+# programs, the tests below compare the state that is saved with the state that is restored. The seed of a step is set
+# by code that all programs share. So only this program trains a model that draws random numbers from Python and NumPy.
+# It runs with one worker, so that few processes have to start.
 TRIED = ("mxnet-kvstore", "sgd")
 DRAWS = "--model=drawing:net"
-# The program for which each run of the tests compares the state in fp16.
+# The program for which `make test` compares the state in fp16.
 TRIED_IN_FP16 = "pytorch-horovod"
-# Parameter servers scale the loss in fp16 by a constant. In the other programs the scale is part of the state.
+# In programs with parameter servers, the fp16 loss scale is a constant. In the other programs the scale changes, and is
+# a part of the state.
 WITH_FIXED_SCALE = ("tensorflow-ps", "mxnet-kvstore")
 HALF_MODELS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
 
@@ -75,7 +77,7 @@ def train(
 
 
 class Runs:
-    """An uninterrupted run of a program, and a run that was stopped and resumed."""
+    """Two runs of a program: one is uninterrupted, the other was stopped and resumed."""
 
     def __init__(self, program: ProgramInImage, optimizer: str, folder: Path, *more: str, ranks: int = 2) -> None:
         self.program, self._folder = program, folder
@@ -100,12 +102,15 @@ class Runs:
 
 
 def lacking_of(live: list[tuple[str, Any]], saved: Mapping[str, Any]) -> list[str]:
-    """Return the names of live arrays and numbers (live_state.py) that are not saved, or saved with other values."""
+    """Return the names of live arrays and numbers that the checkpoint lacks, or contains with other values.
+
+    live_state.py finds the live arrays and numbers.
+    """
     return [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
 
 
 def cases() -> list[Any]:
-    """Return TRIED as a case, and for the full matrix each program with each optimizer."""
+    """Return the test cases: TRIED, and in the full matrix every program with every optimizer."""
     others = itertools.product(PROGRAMS, OPTIMIZERS)
     full = [pytest.param((*case, 2, []), marks=pytest.mark.full, id="-".join(case)) for case in others]
     return [pytest.param((*TRIED, 1, [DRAWS]), id="-".join((*TRIED, "drawing"))), *full]
@@ -125,8 +130,8 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     saved = saved_state.arrays(checkpoint)
     assert lacking_of(live, saved) == []
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # A step's random numbers depend on the seed and the samples seen. Its learning rate depends on the step and the
-    # samples seen.
+    # The random numbers of a step depend on the seed and on the number of samples seen. The learning rate of a step
+    # depends on the step and on the number of samples seen.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.ranks == 1:
@@ -146,7 +151,7 @@ def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Run
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# Full matrix only, because the model of the test above also draws such numbers.
+# Full matrix only: the model of the test above draws such random numbers too.
 @pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
@@ -158,7 +163,7 @@ def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# Full matrix only, because in test_former_formats.py a server with one worker loads a state and saves it again.
+# Full matrix only: in test_former_formats.py, too, a server with one worker loads a state and saves it again.
 @pytest.mark.full
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
@@ -172,7 +177,7 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
     saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
     assert lacking_of(json.loads((tmp_path / "live.json").read_text()), saved) == []
 
-    # No step is left, so the chief immediately saves the state that it has restored on the servers.
+    # There is no step left to make, so the chief immediately saves the state that it has restored on the servers.
     resumed = run(more=[f"--steps={found[1]}"])
 
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
@@ -185,7 +190,7 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
     ("name", "stop_after"),
     [
         *(pytest.param(name, 5, marks=() if name == TRIED_IN_FP16 else pytest.mark.full) for name in PROGRAMS),
-        # The loss scale is still too large, so every step so far has been left out.
+        # All steps so far were left out, because the loss scale is still too large.
         pytest.param("mxnet-horovod", 1, marks=pytest.mark.full),
     ],
 )
@@ -202,7 +207,7 @@ def test_fp16_with_its_loss_scale_is_saved_and_resumed(
     live = json.loads((tmp_path / "live.json").read_text())
     saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
 
-    # No step is left, so the run immediately saves the state that it has restored.
+    # There is no step left to make, so the run immediately saves the state that it has restored.
     resumed = run(more=(*more, f"--steps={found[1]}"))
 
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr

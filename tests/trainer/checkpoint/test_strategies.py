@@ -1,4 +1,7 @@
-"""Test that a framework's second program loads the whole state from the first program's checkpoint, or refuses it."""
+"""A framework has two programs.
+
+Test that the second program loads the whole state from a checkpoint of the first program, or refuses the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def test_state_of_the_same_optimizer_goes_on_as_if_the_strategy_had_not_changed(
     assert wrote.returncode == 0, wrote.stderr
     shutil.copytree(tmp_path / "same", tmp_path / "other")
     for path in (tmp_path / "other").rglob("*"):
-        path.chmod(0o777)  # The trainer runs as another user.
+        path.chmod(0o777)  # In the image, the trainer runs as another user, who must be able to read the folder.
 
     same, other = go_on(writer, folder=tmp_path / "same"), go_on(reader, folder=tmp_path / "other")
 

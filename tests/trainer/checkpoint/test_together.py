@@ -1,4 +1,4 @@
-"""Test that all ranks save and read their shares of a checkpoint, and that incomplete checkpoints do not count."""
+"""Test that ranks save and read their own shares of a checkpoint, and that an incomplete checkpoint does not count."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_rank_writes_as_many_bytes_and_the_manifest_lists_all_files(tmp_pa
 
     [folder] = [path.parent for path in tmp_path.glob("*/manifest.json")]
     told = json.loads((folder / "manifest.json").read_text())
-    # Rank 0 writes a second file for the arrays that may differ between the ranks.
+    # Arrays that may differ between the ranks are in a second file of rank 0.
     assert [*told["files"]] == [f"state-{number}.safetensors" for number in (0, 4, 1, 2, 3)]
     assert {path.name for path in folder.iterdir()} == {*told["files"], "manifest.json"}
     sizes = {file: (folder / file).stat().st_size for file in told["files"]}
@@ -202,7 +202,7 @@ def test_request_of_a_step_that_began_before_the_snapshot_is_not_heeded_again(tm
         run = start(tmp_path, group, checkpoint_every=1000)
         taken = []
         for step in range(1, 6):
-            run.begin_step(10)  # Begin a step before the previous step's outcome is known.
+            run.begin_step(10)  # Begin a step while the outcome of the previous step is still unknown.
             if step > 1:
                 run.end_step(step - 1, asked=stop_flag.SAVE if step in (3, 4) else stop_flag.NOTHING)
                 taken.append(run.taken_step)

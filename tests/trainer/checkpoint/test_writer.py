@@ -1,4 +1,4 @@
-"""Test that checkpoints are written in the background, one at a time, and at the chosen interval."""
+"""Test that checkpoints are written in the background, one after the other, at the chosen interval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     for _ in range(20):
         make_step(run)
 
-    # If a step waited for the write, that step would start a second write.
+    # If a step waited for the write to end, the step would then start a second write.
     assert disk.writes == 1
     disk.may_go_on.set()
 
@@ -91,7 +91,10 @@ def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> Non
 
 
 class Watched(writer.Writer):
-    """A writer whose thread, once it has found nothing to write, lets another thread give it a snapshot first."""
+    """A writer for a race between two threads.
+
+    When its own thread has found nothing to write, it pauses until another thread has given it a snapshot.
+    """
 
     has_found_nothing: threading.Event | None = None
     may_go_on = threading.Event()
@@ -126,7 +129,7 @@ def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
     disk.is_full = False
     found.has_found_nothing = has_found_nothing = threading.Event()
 
-    # The thread wakes up to try again, and the snapshot that it tried to save is replaced by one that is held.
+    # The thread wakes up for a retry. Just then, the snapshot that it wants to retry is replaced by a held one.
     found.save(partial(snapshot, run), holds=True)
     assert has_found_nothing.wait(30)
     found._give()
@@ -152,7 +155,7 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> None:
     found = begin(tmp_path).writer
     assert found
-    # A loop without pauses would take processor time from the write.
+    # If the thread looped without a pause, it would take processor time from the write.
     found._thread = Mock(spec=threading.Thread, is_alive=Mock(side_effect=[True, True, False]))
 
     found.close()
@@ -164,7 +167,7 @@ def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> Non
 def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # monkeypatch resets the flag, which would otherwise stay set for the next tests.
+    # Set the flag with monkeypatch, which resets it after the test. Otherwise it would stay set in later tests.
     monkeypatch.setattr(Termination, "requested", False)
     request = stop_flag.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}
@@ -203,7 +206,8 @@ def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
     ("every", "stall", "write", "ranks", "seconds", "reason"),
     [
         pytest.param(90, 5, 200, 8, 90, "checkpoint.every", id="given"),
-        # 8 GPUs fail once in 1230.8 / 8 = 153.8 days, or 13 292 308 s; sqrt(2 x 0.01 s x 13 292 308 s) is 515.6 s.
+        # 8 GPUs together fail once in 1230.8 / 8 = 153.8 days, which is 13 292 308 s. Then sqrt(2 x 0.01 s x 13 292 308
+        # s) is 515.6 s.
         pytest.param(None, 0.01, 60, 8, 515.6, "auto: loses least for 8 ranks .* 0.01 s for each", id="by-the-stall"),
         pytest.param(None, 5, 60, 8, 1800, "auto: at most 30 minutes", id="never-longer-than-half-an-hour"),
         pytest.param(None, 0.01, 700, 8, 700, "auto: writing one takes 700 s", id="never-shorter-than-writing"),
@@ -225,7 +229,7 @@ def test_interval_follows_from_how_long_the_training_stands_still(
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        # The time of saving is subtracted from the 90 s. On a busy machine, saving takes some seconds.
+        # These seconds are subtracted from the 90 s. On a busy machine, saving a checkpoint takes some seconds.
         pytest.param(45, "none is due before the run's end", id="ends-before"),
         pytest.param(95, r"next in (4[5-9]|[5-8]\d|90) s \(checkpoint\.every\)", id="goes-on"),
     ],

@@ -1,4 +1,4 @@
-"""Test the crops, mirroring and normalization of images: that they stay in range and are reproducible."""
+"""Test that images are cropped, mirrored and normalized within the allowed ranges, and reproducibly."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from lab.datasets.digits import write_idx
 from lab.datasets.pictures import encode, write_image_folder
 from tests.trainer.fixtures.datasets import config_of
 
-# Mean and standard deviation of ImageNet's channels, as torchvision and implementations of He et al. 2015 use them.
+# The mean and standard deviation of ImageNet's channels that torchvision and implementations of He et al. 2015 use.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZE = 16
 
 
 def ramps(count: int) -> Iterator[tuple[bytes, int]]:
-    """Yield images of 64x48. Red grows to the right, green grows downwards, and blue is the image's number."""
+    """Yield images of 64x48.
+
+    In these images, red increases to the right, green increases downwards, and blue is the number of the image.
+    """
     across, down = np.meshgrid(np.arange(64) * 2, np.arange(48) * 2)
     for number in range(count):
         yield encode(np.stack([across, down, np.full_like(down, number)], axis=-1).astype(np.uint8), "PNG"), 0
@@ -40,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def images_of(config: Config, *, ranks: int = 1, epoch: int = 0) -> dict[int, npt.NDArray[np.float32]]:
-    """Return the images of a training epoch, keyed by their numbers. Pixels are from 0 to 255."""
+    """Return the images of one training epoch, keyed by image number. Their pixels are from 0 to 255."""
     dataset = load(config)
     samples = len(dataset.train)
     found = {}
@@ -64,10 +67,11 @@ def test_crops_have_the_shares_and_ratios_of_the_range_and_lie_within_the_image(
     assert boxes[:, 2].max() <= width
     assert boxes[:, 3].max() <= height
     share, ratio = across * down / (width * height), across / down
-    # The edges are rounded to whole pixels, so limits are slightly exceeded.
+    # The edges of a crop are rounded to whole pixels, which may slightly exceed the limits.
     assert (share > 0.07).all()
     assert (np.abs(np.log(ratio)) < np.log(4 / 3) + 0.15).all()
-    # Shares are distributed uniformly, except that crops that do not fit are discarded. Ratios are log-uniform.
+    # The shares of the area are distributed uniformly, but crops that do not fit into the image are discarded. Ratios
+    # are log-uniform.
     assert 0.4 < share.mean() < 0.54
     assert abs(np.log(ratio).mean()) < 0.1
     assert 0.2 < (ratio > 1.15).mean() < 0.45
@@ -82,7 +86,7 @@ def test_image_that_no_crop_fits_is_cut_at_its_centre() -> None:
 
 
 def test_crop_shows_its_part_of_the_image(folder: Path) -> None:
-    """Compute the size of a crop from the red values in a row and the green values in a column."""
+    """Compute the size of a crop from the red values in one of its rows and the green values in a column."""
     config = config_of(folder, image_size=SIZE, augment_scale=(0.1, 0.3), augment_flip="false")
 
     images = images_of(config)
@@ -92,7 +96,8 @@ def test_crop_shows_its_part_of_the_image(folder: Path) -> None:
         red, green = image[0, :, 0], image[:, 0, 1]
         assert (np.diff(red) > 0).all()
         assert (np.diff(green) > 0).all()
-        # Neighbouring source pixels differ by 2. The first and last pixel's centres are half a pixel inside the crop.
+        # In the source image, neighbouring pixels differ by 2. The centres of the first and the last pixel are half a
+        # pixel inside the crop.
         across, down = ((line[-1] - line[0]) / 2 * SIZE / (SIZE - 1) for line in (red, green))
         assert 0.08 < across * down / (64 * 48) < 0.32
     assert len({round(float(image[0, 0, 0])) for image in images.values()}) > 6
@@ -204,7 +209,10 @@ def test_augmentation_that_does_not_fit_the_data_is_refused(
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_tests_show_the_centre_of_the_scaled_image(tmp_path: Path, kind: str) -> None:
-    """Compare with Pillow: scale the shorter side to 64, then crop 56x56 pixels at the centre, as torchvision does."""
+    """The expected image is made with Pillow, in the same way as torchvision does it.
+
+    Scale the shorter side to 64 pixels, then crop 56x56 pixels at the centre.
+    """
     down, across = np.mgrid[0:512, 0:640]
     pixels = np.stack([across * 255 // 640, down * 255 // 512, (across + down) % 256], axis=-1).astype(np.uint8)
     for part in ("train/a", "val/a"):

@@ -1,4 +1,4 @@
-"""Test imperfect input from users: the run trains on the good samples, or an error line names the bad file."""
+"""Test damaged or unusual input: the run trains on the good samples, or an error line names the bad file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_shard_of_many_small_files_takes_no_more_memory(tmp_path: Path, monkeypa
     tracemalloc.stop()
 
     assert read == count
-    # tarfile would keep all 20,000 headers in memory, each of about a kilobyte.
+    # tarfile would keep all 20,000 headers in memory, and each header takes about a kilobyte.
     assert most < 5e6
 
 
@@ -95,7 +95,7 @@ def test_headers_are_read_as_python_reads_them(tmp_path: Path, tar_format: int) 
             folder = tarfile.TarInfo(f"{name}.d")
             folder.type = tarfile.DIRTYPE
             tar.addfile(folder)
-        # Before 1988, tar wrote a folder in this way.
+        # Programs from before 1988 mark a folder in a tar in this way.
         old = tarfile.TarInfo("old/")
         old.type = tarfile.AREGTYPE
         tar.addfile(old)

@@ -1,4 +1,4 @@
-"""Test the bench that compares the trainer's data reader with other libraries, without these libraries."""
+"""Test the bench that compares the trainer's data reader with other libraries. These libraries are not needed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a rank's reading process returns the same batches, raises the same errors, and ends with the rank."""
+"""Test that a rank's reader process returns the same batches, raises the same errors, and ends with its rank."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_kill_of_the_process_is_told(config: Config) -> None:
     ) as at:
         [*itertools.islice(batches, 1000)]
 
-    # The launcher restarts a rank that exits with 1.
+    # After exit code 1, the launcher restarts the rank.
     assert at.value.exit_code == 1
     end_batches(batches)
 
@@ -229,7 +229,7 @@ def test_rank_that_does_not_take_batches_has_no_more_decoded_than_the_slots(conf
         kept = first.images.copy()
         time.sleep(0.5)
 
-        # The rank has a copy of the batch, so the reading process cannot overwrite it in the shared memory.
+        # The batch is a copy, so it does not change when the reader process overwrites the shared memory.
         np.testing.assert_array_equal(first.images, kept)
         [*itertools.islice(batches, 60)]
         np.testing.assert_array_equal(first.images, kept)

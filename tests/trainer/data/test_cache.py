@@ -1,4 +1,4 @@
-"""Test the cache of shards on a volume: ranks share complete pieces within the limit, and faults disable the cache."""
+"""Test the cache of shards: ranks share complete pieces within the size limit, and a fault disables the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lab.datasets.pictures import numbered, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
 PIECE = 1000
-# Bytes of a piece's file in the cache, which also contains a checksum.
+# The size in bytes of a piece's file in the cache: the piece itself and its checksum.
 KEPT = PIECE + 4
 
 
@@ -37,7 +37,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, bytes]:
-    """The content of each file in the store at shards/, keyed by name."""
+    """The content of each file below shards/ in the store, keyed by file name."""
     (tmp_path / "shards").mkdir()
     made = {f"{number}.tar": random.Random(number).randbytes(4500 + number) for number in range(4)}
     for name, content in made.items():
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The pieces that were read from the store instead of the cache."""
+    """The pieces that were read from the store because they were not in the cache."""
     seen: list[tuple[str, int]] = []
     original = FolderStore.read_tagged_into
 
@@ -60,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def reader(tmp_path: Path, limit: int = 1_000_000) -> CachedReader:
-    """Return a reader as a new process creates it."""
+    """Return a new reader of the cache, as a new process would create it."""
     return CachedReader(Cache(tmp_path / "cache", limit), open_store(str(tmp_path / "shards"), value="data.uri"), PIECE)
 
 
@@ -104,7 +104,8 @@ def test_ranks_share_what_each_has_read(
     asked.clear()
     epoch_of(config, load(config), ranks=2)
 
-    # A sample has 2 KiB. Only the zeros at the end of a tar may have been missing in the cache.
+    # In a shard, each sample takes 2 KiB. The cache may lack only the zeros at the end of a shard, so nothing before
+    # them is requested.
     assert all(start > 30 * 2048 for _, start in asked)
 
 
@@ -211,7 +212,7 @@ def test_limit_is_kept_by_removing_what_was_used_least_recently(
     read(source, "1.tar")
     read(source, "0.tar")
 
-    # Two files have ten pieces, so the third file replaces some pieces of the second one.
+    # Two files have ten pieces and fill the cache, so the third file replaces some pieces of the second file.
     read(source, "2.tar")
 
     assert taken(tmp_path) <= limit
@@ -282,7 +283,7 @@ def test_many_readers_at_once_read_what_is_there_within_the_limit(
             names = chance.sample(sorted(files), 3)
             if read(source, *names) != [files[name] for name in names]:
                 faults.append(f"{names} differ")
-            with source._usage():  # This lock keeps other readers from removing pieces.
+            with source._usage():  # While this lock is held, other readers cannot remove pieces.
                 if (now := taken(tmp_path)) > limit:
                     faults.append(f"{now} bytes")
 

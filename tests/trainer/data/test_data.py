@@ -1,4 +1,4 @@
-"""Test the number of steps, the shape of batches, and the reading of valid and damaged idx files."""
+"""Test the number of steps, the shape of the batches, and how valid and damaged idx files are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config_of(data: Path | str = "/data", *, batch_size: int = 8, epochs: int = 
 
 
 def dataset_of(samples: int) -> Dataset:
-    """Return a data set in which each sample has a different label."""
+    """Return a data set in which every sample has a different label."""
     images = np.zeros((samples, 8, 8, 1), dtype=np.uint8)
     return Dataset(Arrays(images, np.arange(samples)), test=None, classes=samples)
 
@@ -111,7 +111,8 @@ def _flip_a_byte(path: Path) -> None:
 
 
 def _break_the_stream(path: Path) -> None:
-    # The first byte after gzip's header is the compressed block's type. The test writes a type that does not exist.
+    # The first byte after the header of gzip contains the type of the first compressed block. Overwrite it with a type
+    # that does not exist.
     content = path.read_bytes()
     path.write_bytes(content[:10] + b"\xff" + content[11:])
 

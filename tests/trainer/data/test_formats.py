@@ -1,4 +1,4 @@
-"""Test that every format is detected in folders and in S3, and that all ranks together read each sample once."""
+"""Test that each format is detected in folders and in S3, and that all ranks together read each sample exactly once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from lab.datasets.digits import write_idx
 from lab.datasets.pictures import encode, numbered, write_image_folder, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
-# Prime numbers, so that no number of ranks divides them. The pixels of each sample contain the sample's number.
+# These sizes are prime numbers, so they cannot be divided evenly among several ranks. The pixels of a sample contain
+# the number of the sample.
 SAMPLES, TESTS = 23, 7
 SIZES = (9, 1, 0, 13)
 
@@ -64,7 +65,7 @@ def numbered_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def s3(s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client of a server with an empty bucket `data`."""
+    """A client of an S3 server that has an empty bucket with the name `data`."""
     for name, value in s3_env.items():
         monkeypatch.setenv(name, value)
     client = s3_server.boto3_client()
@@ -145,7 +146,7 @@ def test_s3_gives_what_the_folder_gives(numbered_folder: Path, s3: Any) -> None:
 
 
 def test_place_without_folders_of_its_own_is_trained_on_whole(tmp_path: Path) -> None:
-    # The trainer must not mistake a class named train for the folder of the training data.
+    # A class with the name train must not be mistaken for the folder of the training data.
     for name in ("plane", "train"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.PNG").write_bytes(encode(np.zeros((8, 8, 3), dtype=np.uint8), "PNG"))

@@ -1,4 +1,4 @@
-"""Test that images are decoded to one size, and scaled and cropped on request, and that errors name the image."""
+"""Test that images are decoded, and scaled and cropped on request, and that an error names the bad image."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_grey_image_becomes_three_channels(tmp_path: Path) -> None:
 
 
 def write_wide_image(folder: Path) -> None:
-    """Write one image of 40x20 whose left half is black and whose right half is white."""
+    """Write one image of 40x20 pixels: its left half is black, and its right half is white."""
     pixels = np.zeros((20, 40, 3), dtype=np.uint8)
     pixels[:, 20:] = 255
     for part in ("train/a", "val/a"):
@@ -82,7 +82,7 @@ def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -
 
     epochs = epochs_of(0)
 
-    # The first pixel is black in images that are not mirrored, and white in mirrored images.
+    # In mirrored images the first pixel is white; in other images it is black.
     assert {first for first, _ in epochs} >= {0.0, 1.0}
     assert len({mean for _, mean in epochs}) > 10
     assert epochs_of(0) == epochs
@@ -91,7 +91,8 @@ def test_image_size_crops_and_mirrors_by_the_seed_for_training(tmp_path: Path) -
 
 @pytest.mark.parametrize("size", [24, 32, 60, 128], ids=["smaller", "an-eighth", "a-quarter", "half"])
 def test_large_jpeg_is_scaled_without_loss(tmp_path: Path, size: int) -> None:
-    # A checkerboard of 256x256 pixels with squares of 32. If the JPEG were decoded too small, all pixels would be grey.
+    # A checkerboard of 256x256 pixels, whose squares are 32 pixels wide. If the JPEG were decoded at too small a size,
+    # all pixels would be grey.
     squares = (np.indices((256, 256, 3))[:2].sum(axis=0) // 32 % 2 * 255).astype(np.uint8)
     for part in ("train/a", "val/a"):
         (tmp_path / part).mkdir(parents=True)
@@ -140,7 +141,7 @@ def test_damaged_image_is_left_out_and_said_once(tmp_path: Path, capsys: pytest.
 
     [batch] = [batch for batch in batches if (batch.weights[: batch.samples] == 0).any()]
     [slot] = np.flatnonzero(batch.weights == 0)
-    # Another image fills the damaged one's slot.
+    # The slot of the damaged image contains another image.
     assert any(np.array_equal(batch.images[slot], batch.images[other]) for other in range(3) if other != slot)
     [line] = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"left out: data\.uri: /.*/00001\.png is damaged \(.*\); upload it again \(1 of .* 1\)", line)

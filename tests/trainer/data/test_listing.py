@@ -1,4 +1,4 @@
-"""Test that rank 0 lists the names of a large data set once per run, and stores the list next to the checkpoints."""
+"""Test that rank 0 lists the names of a large data set once per run, and stores them next to the checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The URIs of the stores in which all names were listed."""
+    """The URIs of the stores of which all file names were listed."""
     places: list[str] = []
     for store in (FolderStore, S3Store):
         original: Any = store.all_names
@@ -56,7 +56,7 @@ def config_of(images: Path, checkpoint: str, **values: Any) -> Config:
 
 @pytest.fixture(params=["folder", "s3"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A checkpoint URI that all ranks can read: a folder, and a bucket in S3."""
+    """A checkpoint URI that all ranks can read: a folder in one case, and a bucket in S3 in the other."""
     if request.param == "folder":
         yield str(tmp_path / "checkpoints")
         return
@@ -130,7 +130,7 @@ def test_rank_that_waits_in_vain_lists_the_names_itself(
 def test_folder_of_checkpoints_is_not_waited_for(
     rank: int, images: Path, tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The folder may be the pod's own, and then the list of rank 0 in another pod never appears there.
+    # The folder may belong to this pod alone. Then a list that rank 0 writes in another pod never appears in it.
     names = names_of(rank, config_of(images, str(tmp_path / "own")), monkeypatch)
 
     assert names == NAMES

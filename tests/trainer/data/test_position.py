@@ -1,4 +1,4 @@
-"""Test that each sample is trained on once per epoch, however often the run is interrupted and its size changes."""
+"""Test that each sample is used once per epoch, even if a run is interrupted and its number of ranks changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (sa
 def steps_of(
     samples: int, batch: int, ranks: int, made: tuple[Segment, ...], shards: tuple[int, ...], epoch: int = 0
 ) -> Iterator[tuple[list[int], int]]:
-    """Yield the samples of all ranks in each step, and the number of samples that the ranks report for the step."""
+    """For each step, yield the samples that all ranks train on, and the number of samples that the ranks report."""
     parts = [
         part_of_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
         for rank in range(ranks)

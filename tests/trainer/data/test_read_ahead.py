@@ -1,4 +1,4 @@
-"""Test that files are read ahead in parallel within the memory limit, and arrive complete and in order."""
+"""Test that files are read ahead in parallel within the memory limit, and that they arrive complete and in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Delayed(FolderStore):
-    """A store with files in memory. Each request takes a random time and is counted."""
+    """A store whose files are in memory. Each request takes a random time, and the store counts the requests."""
 
     def __init__(self, files: dict[str, bytes], *, seed: int = 0, longest: float = 0.003) -> None:
         super().__init__("/data", "data.uri")
@@ -106,7 +106,7 @@ def test_no_more_is_read_ahead_than_the_memory_holds(sizes: tuple[int, ...]) -> 
 
 
 def test_span_ends_the_reading_ahead_and_not_the_reading() -> None:
-    # More files follow than there are buffers, so no buffer is free when the first file needs another one.
+    # There are more files than buffers, so no buffer is free when the first file needs a second one.
     files = files_of(20_000, *[5000] * 10)
     store = Delayed(files)
     spans = [Span("0.tar", 2000, 4000), *[Span(f"{number}.tar") for number in range(1, 11)]]
@@ -158,7 +158,7 @@ def test_error_is_raised_where_the_file_is_read() -> None:
 
 
 def lines_of(function: Callable[..., Any]) -> list[tuple[CodeType, int]]:
-    """Return the function's code and each of its lines, without the line of `def`."""
+    """Return each line of a function, except the line of `def`, together with the function's code object."""
     code = function.__code__
     lines = sorted({line for *_, line in code.co_lines() if line})
     return [(code, line) for line in lines if line > code.co_firstlineno]
@@ -174,7 +174,7 @@ OF_THREADS = (
     OpenFile.claim,
     OpenFile.learn,
 )
-# The first line of _fetch_all is `try`, and its last lines pass the error on.
+# Only these two lines can raise an error: the first line of _fetch_all is `try`, and its last lines pass the error on.
 PLACES = [*lines_of(ReadAhead._fetch_all)[1:3], *(place for function in OF_THREADS for place in lines_of(function))]
 
 
@@ -194,7 +194,7 @@ def test_error_anywhere_in_the_threads_reaches_the_reader(place: tuple[CodeType,
     files, found, errors = files_of(*[5000] * 8), list[bytes](), list[BaseException]()
 
     def read() -> None:
-        threading.settrace(trace)  # For the threads that start from here on.
+        threading.settrace(trace)  # Trace only threads that start from here on.
         try:
             with closing(ReadAhead(Delayed(files), [Span(name) for name in files])) as ahead:
                 threading.settrace(None)
@@ -207,7 +207,7 @@ def test_error_anywhere_in_the_threads_reaches_the_reader(place: tuple[CodeType,
     reader.join(20)
 
     assert not reader.is_alive()
-    # A place may be reached only after everything has been read.
+    # The line may be reached only after all files have been read; then there is no error.
     assert errors or found == [*files.values()]
 
 

@@ -1,4 +1,4 @@
-"""Test that each sample occurs once per epoch on any number of ranks, in an order that the seed determines."""
+"""Test that each sample occurs exactly once per epoch on any number of ranks, in an order that depends on the seed."""
 
 from __future__ import annotations
 

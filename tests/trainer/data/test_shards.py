@@ -1,4 +1,4 @@
-"""Test that tar shards are read sequentially or partially, and that errors name the shard and the member."""
+"""Test that tar shards are read sequentially or in part, and that an error names the shard and the member."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Reads = list[tuple[str, int]]
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """The reads of this test's files, each with the file's name and the number of bytes."""
+    """All reads of this test's files: the name of the file, and the number of bytes."""
     seen: Reads = []
     read, read_into = FolderStore.read, FolderStore.read_into
 
     def watch(store: FolderStore, name: str, length: int) -> None:
-        # Threads of earlier tests may still read other files.
+        # Threads of earlier tests may still be reading other files; do not record these reads.
         if store.uri == str(tmp_path):
             seen.append((name, length))
 
@@ -53,7 +53,7 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def samples_of(folder: Path, shard: Shard, first: int, count: int) -> list[int]:
-    """Read samples of a shard as the training does. Return their numbers."""
+    """Read samples of a shard in the same way as the training. Return their numbers."""
     store = open_store(str(folder), value="data.uri")
     decoder = Decoder((8, 8, 3), scales=False, first="", augments=False, seed=0)
     numbers = np.arange(first, first + count)
@@ -61,7 +61,7 @@ def samples_of(folder: Path, shard: Shard, first: int, count: int) -> list[int]:
 
 
 def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
-    # As many batches as are prefetched.
+    # Read as many batches as the loader prefetches.
     write_shards(tmp_path, numbered(80), (10,) * 8)
     config = config_of(tmp_path, batch_size=10)
     dataset = load(config)
@@ -145,7 +145,7 @@ def test_run_inside_a_walked_shard_reads_that_part_alone(
 
     samples = samples_of(tmp_path, train.files[0], 20, 2)
 
-    # Each sample takes 2 KiB.
+    # In a shard, each sample takes 2 KiB.
     assert samples == [2, 0]
     assert sum(length for _, length in reads) <= 8192
 
@@ -181,7 +181,7 @@ GOOD = (("a/1.png", PNG), ("a/1.cls", b"0\n"), ("a/1.json", b"{}"), ("a/2.jpeg",
 def test_shard_with_folders_long_names_and_more_members_is_read(tmp_path: Path) -> None:
     long = "folder/" * 30 + "3.x"
     (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, (f"{long}.png", PNG), (f"{long}.cls", b"2")))
-    # A suffix begins at the first dot. This suffix is .x.png, which is not an image format.
+    # The suffix of a file name begins at its first dot. So the suffix is .x.png here, which is not an image format.
     with pytest.raises(DataError, match=r"folder/3 has no \.jpg, \.jpeg or \.png beside it"):
         load(config_of(tmp_path))
 

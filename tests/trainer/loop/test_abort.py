@@ -1,4 +1,4 @@
-"""Test that connected processes end together, except when a process says goodbye before it ends."""
+"""Test that connected processes end together, except if a process says goodbye before it ends."""
 
 from __future__ import annotations
 

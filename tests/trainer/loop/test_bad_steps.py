@@ -1,4 +1,4 @@
-"""Test that the weights after steps that were left out are not saved, and that good checkpoints are kept."""
+"""Test that after bad steps the weights are not saved, and that good checkpoints are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["in_threads"]
 
 
 class Training:
-    """A run of 100 steps in which a checkpoint is due after each step."""
+    """A run of 100 steps, in which a checkpoint is due after every step."""
 
     def __init__(self, folder: Path) -> None:
         self.run = begin(folder, epochs=None, steps=100, checkpoint_every=0.001, checkpoint_keep=1)
@@ -40,13 +40,16 @@ class Training:
         make_step(self.run)
 
     def good_steps_until_saved(self) -> str:
-        """Make good steps until a checkpoint is saved and the writer holds a later state. Return the checkpoint."""
+        """Make good steps until a checkpoint is saved and the writer already holds the snapshot of a later state.
+
+        Return the checkpoint.
+        """
         writer = self.run.writer
         assert writer
         for _ in range(50):
             self.step(1.0)
             wait_until(lambda: not writer._is_busy)
-            time.sleep(0.002)  # Then the next checkpoint is due.
+            time.sleep(0.002)  # After this time, the next checkpoint is due.
             if (saved := newest(self.run)) and writer._held:
                 return saved
         pytest.fail("it was never saved")
@@ -60,7 +63,7 @@ def newest(run: Run) -> str | None:
 def test_checkpoint_from_before_the_weights_broke_stays_the_newest(tmp_path: Path) -> None:
     training = Training(tmp_path)
     saved = training.good_steps_until_saved()
-    # The last good step has broken the weights, so the state that the writer holds must not be saved either.
+    # The last good step has made the weights bad, so the snapshot that the writer holds must not be saved.
     for _ in range(5):
         training.step(math.nan)
         time.sleep(0.02)
@@ -117,7 +120,7 @@ def test_loss_that_is_bad_on_one_rank_keeps_no_rank_from_saving(in_threads: None
             time.sleep(0.01)
             state.weight += 1
             step = run.position.step + 1
-            # Only the loss of rank 1 is bad, and all gradients are finite.
+            # Only rank 1 has a bad loss. The gradients of all ranks are finite.
             own = math.nan if group.rank == 1 and step % 20 in range(10, 16) else 1.0
             mine = np.zeros(message.SIZE)
             mine[0], mine[1 + asked] = own, 1

@@ -1,4 +1,4 @@
-"""Test that a run ends if a step adds or changes an array of the model, because its checkpoint could not be loaded."""
+"""Test that a run ends if a step adds or changes an array of the model, because then no checkpoint could be loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.trainer.fixtures.counter_run import Counter, begin, make_step
 
 
 class Changing(Counter):
-    """A state whose fields change after `after` steps."""
+    """A state whose arrays change after `after` steps."""
 
     def __init__(self, after: int, changed: Fields) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def test_changed_array_is_named_before_it_is_saved(after: int, changed: Fields, 
     run = begin(tmp_path, Changing(after, changed))
     for _ in range(after - 1):
         make_step(run)
-    if after > 1:  # Later states are checked only before they are saved.
+    if after > 1:  # After the first step, the arrays are checked only before a checkpoint is saved.
         run.request.reason = stop_flag.SIGTERM
 
     with pytest.raises(ArgumentError, match=rf"^trainer\.model: {change}, and a checkpoint holds the arrays of the"):

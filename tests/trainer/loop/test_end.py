@@ -1,4 +1,4 @@
-"""Test a run after its last step: it saves the last state, and stops before writing results if a rank was told to."""
+"""Test the end of a run: the last state is saved, and a request to stop still prevents that results are written."""
 
 from __future__ import annotations
 

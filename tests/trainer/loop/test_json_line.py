@@ -1,4 +1,4 @@
-"""Test the progress line for programs: its figures, and that the line is valid JSON."""
+"""Test the progress line for programs: its figures are correct, and it is valid JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def train(run: Run, clock: SimpleNamespace, *, seconds: float, loss: float = 0.5) -> None:
-    """Make steps of `seconds` each on the fake clock. One of these seconds is the step's computing time."""
+    """Make steps that take `seconds` each on the fake clock.
+
+    One second of each step is the time in which the step is computed.
+    """
     progress = Progress.start(run)
     run.watchdog.stop()
     for _ in range(run.position.step, run.steps):

@@ -1,4 +1,4 @@
-"""Test how the messages of all ranks are combined into the outcome of a step."""
+"""Test how the messages of all ranks give the outcome of a step."""
 
 from __future__ import annotations
 

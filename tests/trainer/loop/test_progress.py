@@ -1,4 +1,4 @@
-"""Test that steps with a non-finite loss are logged and counted, and that too many end the run."""
+"""Test that steps with a non-finite loss are logged and counted, and that the run ends after too many of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the processes of a job wait for each other, and that the error names a process that never starts."""
+"""Test that the processes of a job wait for each other. If a process never starts, the error names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a rank that waits for slow input does not count as hanging."""
+"""Test that a rank that waits for slow input is not mistaken for a rank that hangs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from tests.trainer.conftest import FORKED, SCRIPTS, ProgramInImage
 
 
-# TensorFlow's parameter servers are left out, because only their chief detects hangs. `make test` runs pytorch-ddp,
-# because under mpirun a waiting rank would use a processor.
+# TensorFlow's program with parameter servers is not tested, because there only the chief detects ranks that hang. `make
+# test` runs pytorch-ddp: under mpirun, the waiting rank would keep a processor busy.
 @pytest.mark.parametrize(
     "program",
     [

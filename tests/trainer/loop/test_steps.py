@@ -1,4 +1,4 @@
-"""Test that a step begins before the previous step's outcome is known, with correct stops and checkpoints."""
+"""Test that a step begins before the previous step's outcome is known, and that stops and checkpoints still work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.trainer.fixtures.counter_run import DATASET, Counter, begin
 
 
 class Device:
-    """Makes a run's steps, and records when each step begins and when its outcome is requested."""
+    """Makes the steps of a run, and records when each step begins and when its outcome is asked for."""
 
     def __init__(self, run: Run, *, asks_at: int = 0) -> None:
         self.run, self.asks_at = run, asks_at

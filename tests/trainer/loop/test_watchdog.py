@@ -1,6 +1,6 @@
-"""Test that a hanging rank ends the run, and that slow input or a compiler does not.
+"""Test that a rank that hangs ends the run, but that a rank with slow input or a running compiler does not.
 
-All tests except one use a fake clock, because a busy machine may delay any thread for seconds.
+All tests except one use a fake clock, because on a busy machine any thread may be delayed for seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ time.sleep(60)
 
 
 class Clock:
-    """The clock that the watchdog reads, in seconds. The watchdog reads it once a second."""
+    """The fake clock that the watchdog reads, in seconds. The watchdog looks at it once a second."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -42,7 +42,7 @@ class Clock:
         return self.now
 
     def wait(self, dog: Watchdog, seconds: float, each_second: Callable[[], None] = lambda: None) -> float | None:
-        """Advance the clock by up to `seconds`. Return the limit that is exceeded, or None."""
+        """Advance the fake clock by up to `seconds`. Return the time limit that was exceeded, or None."""
         for _ in range(round(seconds)):
             self.now += 1
             each_second()
@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def dog(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
-    """A watchdog before the first step. It has no thread, so it checks only when the test calls it."""
+    """A watchdog that has not seen a step yet. It has no thread, so it checks the time only when the test calls it."""
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     dog = Watchdog()
     dog.start()
@@ -71,7 +71,7 @@ def dog(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
 
 @pytest.fixture
 def trained(dog: Watchdog, clock: Clock) -> Watchdog:
-    """A watchdog after four steps of one second each."""
+    """A watchdog after four steps that took one second each."""
     for _ in range(4):
         clock.now += 1
         dog.made_step(1.0)
@@ -173,7 +173,7 @@ def test_busy_rank_is_heard_and_a_stranger_is_not(monkeypatch: pytest.MonkeyPatc
     stranger.say_busy()
     other.say_busy()
 
-    # Loopback keeps the order of datagrams, so the stranger's datagram has been read before.
+    # Loopback delivers datagrams in order, so the datagram with the wrong token has already been read.
     wait_until("the other rank's datagram", lambda: ours.last_heard > float("-inf"), pause=0.01)
     assert ours.last_heard == 1
 

@@ -1,4 +1,4 @@
-"""Test the metrics that the trainer serves to Prometheus, and that a failure to serve does not stop the training."""
+"""Test the metrics that the trainer serves to Prometheus, and that the training continues if serving fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def port() -> int:
 
 
 def scrape(port: int, accept: str = "application/openmetrics-text; version=1.0.0") -> dict[str, float]:
-    """Return the samples of all metrics. The parser raises an error if the text is not valid OpenMetrics."""
+    """Parse the served text, and return the samples of all metrics.
+
+    The parser raises an error unless the text is valid OpenMetrics.
+    """
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return samples(text_string_to_metric_families(answer.read().decode()))
@@ -64,7 +67,7 @@ def train(run: Run, steps: int, *, loss: float = 0.5) -> None:
 
 
 def full() -> Figures:
-    """Return figures of rank 0 in which every value is set."""
+    """Return the figures of rank 0, with a value for every figure."""
     figures = Figures(info={"framework": "pytorch", "strategy": "allreduce", "model": "vgg16"})
     figures.set(**{each.name: 1.0 for each in (*families.GAUGES, *families.COUNTERS)})
     figures.begin_steps()
@@ -86,7 +89,7 @@ def test_each_metric_is_in_the_documentation_with_its_type_and_unit() -> None:
     for name, (kind, unit) in served.items():
         told_kind, told_unit = rows[name].split(" | ")
         assert told_kind == kind, name
-        # Metrics that count things have no unit in OpenMetrics.
+        # In OpenMetrics, a metric that is a mere count has no unit.
         assert not unit or told_unit == unit.replace("_", " "), name
 
 
@@ -151,7 +154,7 @@ def test_checkpoints_are_counted_and_timed(tmp_path: Path, port: int) -> None:
 def test_first_rank_of_a_pod_serves_the_others_too(
     port: int, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, str]
 ) -> None:
-    # The pod's third rank never starts.
+    # The pod is configured for three ranks, but the third rank never starts.
     for local_rank in ("1", "0"):
         monkeypatch.setenv(variables[0], local_rank)
         monkeypatch.setenv(variables[1], "3")
@@ -198,7 +201,8 @@ def test_step_is_in_the_bucket_of_its_time() -> None:
 def test_nothing_is_served_unless_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)  # An attempt to serve would fail and log this.
+    # If the trainer tried to serve, this would fail and be logged.
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     train(begin(tmp_path), 3)
 

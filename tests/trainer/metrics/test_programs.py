@@ -1,4 +1,4 @@
-"""Test the metrics that Prometheus scrapes from each program."""
+"""Test the metrics that each program serves to Prometheus."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from lab.waiting import free_port
 from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, tried_by
 
-# The programs whose tasks run in separate pods. Several tasks on one machine would need the same port.
+# The programs whose tasks each run in a separate pod. If a job had several such tasks on one machine, they would need
+# the same port.
 TASKS = ("tensorflow-ps", "mxnet-kvstore")
 MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
 
 
-# test_prometheus.py scrapes pytorch-ddp. test_training.py checks TensorFlow's waiting time in the record of two ranks.
+# test_prometheus.py tests pytorch-ddp. test_training.py checks how long TensorFlow's ranks wait, in the record of a run
+# with two ranks.
 @tried_by("mxnet-kvstore")
 def test_metrics_of_a_run_that_has_made_its_steps(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
@@ -35,7 +37,7 @@ def test_metrics_of_a_run_that_has_made_its_steps(program: ProgramInImage, tmp_p
     assert position == {"step": 6, "planned_steps": 6, "samples": 6 * 64 * ranks, "world_size": ranks}
     assert value_of(found, "loss") > 0
     assert value_of(found, "images_per_second") > 0
-    # The chief of a TFJob makes no steps.
+    # The chief of a TFJob does not make steps.
     steps = {} if program.name == "tensorflow-ps" else {str(rank): 6.0 for rank in range(ranks)}
     assert of_ranks(found, "step_seconds", "_count") == steps
     assert of_ranks(found, "trained_samples", "_total") == {rank: 64 * made for rank, made in steps.items()}

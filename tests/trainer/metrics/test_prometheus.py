@@ -1,4 +1,4 @@
-"""Test the metrics of a rescaled run in a real Prometheus, and each query of the Grafana dashboard."""
+"""In a real Prometheus, test the metrics of a rescaled run and each query of the Grafana dashboard."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from tests.prometheus import QUERIES, Prometheus, filled
 from tests.trainer.conftest import DIGITS_IN_IMAGE, FORKED, SCRIPTS, ProgramInImage
 from tests.trainer.fixtures import rescaled_record
 
-# The labels that the chart's PodMonitor sets.
+# The labels that the chart's PodMonitor adds to each metric.
 LABELS = {"namespace": "team", "pod": "run1-worker-0", "app_kubernetes_io_instance": "run1"}
-# In this test, the window of the queries covers both starts of the run.
+# In this test, the time window of the queries is so long that it contains both starts of the run.
 VARIABLES = {"namespace": "team", "release": "run1", "window": "1h"}
-# A start takes seconds. On a busy machine it takes minutes.
+# A start takes seconds. On a busy machine, this may take minutes.
 LONGEST_SECONDS = 900
-# The last step of each start.
+# The number of the last step in each start.
 LENGTHS = (30, 60)
 
 
 @dataclass(frozen=True)
 class Rescaled:
-    """A Prometheus server that has scraped a rescaled run, the time of its last sample, and the program and output."""
+    """A Prometheus server that has scraped a rescaled run.
+
+    The fields also contain the time of its last sample, and the run's program and output.
+    """
 
     prometheus: Prometheus
     end: float
@@ -65,7 +68,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
                 (out / f"begin-{before}").touch()
                 wait_for(server, run, f"distrain_step == {steps} and distrain_checkpoint_write_seconds_count >= 1")
                 [(end, _)] = [series["value"] for series in server.ask("query", query="distrain_step")]
-            finally:  # The run waits for these files, so create them even if the test fails.
+            finally:  # Create these files even if the test fails: the run waits for them.
                 for name in (f"begin-{before}", f"end-{steps}"):
                     (out / name).touch()
             assert run.result().returncode == 0, run.result().stderr
@@ -74,7 +77,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
 
 
 def wait_for(server: Prometheus, run: Any, condition: str) -> None:
-    """Wait until the condition holds for a series, regardless of the label `rank`."""
+    """Wait until the condition is true for a series with any value of the label `rank`."""
     first, _, second = condition.partition(" and ")
 
     def holds() -> bool:
@@ -101,17 +104,17 @@ def test_counters_are_right_over_a_rescale(rescaled: Rescaled) -> None:
 
 
 def extrapolated_at_most(samples: int) -> float:
-    """Return the largest factor by which Prometheus' increase() exceeds the increase between the samples.
+    """Return the largest factor by which Prometheus' increase() may exceed the true increase between the samples.
 
-    Prometheus extrapolates in both directions. If an end of the window is less than 1.1 mean sample intervals away,
-    Prometheus extrapolates to that end, otherwise by half an interval (extrapolatedRate in Prometheus'
-    promql/functions.go). Here the window begins long before the first sample.
+    Prometheus extrapolates to both ends of the window. If an end of the window is less than 1.1 times the mean sample
+    interval from the nearest sample, Prometheus extrapolates to this end. Otherwise it extrapolates by half an interval
+    (extrapolatedRate in Prometheus' promql/functions.go). In this test, the window begins long before the first sample.
     """
     return 1 + (0.5 + 1.1) / (samples - 1)
 
 
 def values_of(server: Prometheus, selector: str, *, at_step: int | None = None) -> list[float]:
-    """Return all values of one series, or only the values at step `at_step`."""
+    """Return all values of a series. With `at_step`, return only the values at that step."""
     steps = dict(server.samples("distrain_step"))
     return [value for time, value in server.samples(selector) if at_step in (None, steps.get(time))]
 

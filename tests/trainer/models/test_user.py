@@ -1,4 +1,4 @@
-"""Test that a user's model is loaded, and that every mistake in it gives one error line with file and line number."""
+"""Test that a user's model is loaded. Each mistake in it must give one error line with the file and the line number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Write = Callable[[str], None]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a function that writes the module `nets` into the working directory."""
+    """Return a function that writes the source of the module `nets` to the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(tmp_path)])
     monkeypatch.delitem(sys.modules, "nets", raising=False)

@@ -1,4 +1,4 @@
-"""Compute the formulas of the optimizers and of the moving average with NumPy in double precision."""
+"""Compute with NumPy, in double precision, the formulas of the optimizers and of the moving average."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEAN, SQUARE = 0.9, 0.999
 class Epsilon(NamedTuple):
     """Adam's constant epsilon.
 
-    With `is_hat` it is the epsilon of the formula at the end of section 2 of Kingma and Ba 2014, which is added before
-    the bias of the second moment is corrected.
+    With `is_hat`, it is the epsilon in the formula at the end of section 2 of Kingma and Ba 2014. That epsilon is added
+    before the second moment's bias is corrected.
     """
 
     size: float
@@ -26,7 +26,10 @@ class Epsilon(NamedTuple):
 def weights_after(
     optimizer: str, weight: Array, gradients: list[Array], *, rate: float, decay: float, epsilon: Epsilon
 ) -> Iterator[Array]:
-    """Yield a weight after each step. A weight with one dimension does not decay, and its update is not scaled."""
+    """Yield the value of a weight after each step.
+
+    If a weight has only one dimension, it does not decay and its update is not scaled.
+    """
     steps = {"sgd": sgd, "adam": adam, "lars": lars, "lamb": lamb}
     weight = np.asarray(weight, dtype=np.float64)
     decay = decay if weight.ndim > 1 else 0.0
@@ -66,7 +69,7 @@ def lamb(weight: Array, gradients: list[Array], rate: float, decay: float, epsil
 
 
 def adams(gradients: list[Array], epsilon: Epsilon) -> Iterator[Array]:
-    """Yield Adam's update of each step without the learning rate (Kingma and Ba 2014, arXiv:1412.6980)."""
+    """For each step, yield Adam's update without the learning rate (Kingma and Ba 2014, arXiv:1412.6980)."""
     mean, square = np.zeros_like(gradients[0]), np.zeros_like(gradients[0])
     for step, gradient in enumerate(gradients, 1):
         mean = MEAN * mean + (1 - MEAN) * gradient
@@ -84,9 +87,9 @@ def averages_after(start: Array, weights: list[Array], decay: float) -> Iterator
 
 
 def smoothed_loss(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
-    """Return the weighted sum of cross entropies with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
+    """Return the weighted sum of the cross entropies with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
 
-    A smoothed label is smoothing / classes for each class, plus 1 - smoothing for the sample's class (section 7).
+    A smoothed label assigns smoothing / classes to each class, plus 1 - smoothing to the sample's class (section 7).
     """
     classes = logits.shape[1]
     wanted = np.full(logits.shape, smoothing / classes)

@@ -1,4 +1,4 @@
-"""Test that the model is tested after the requested epochs, once on each sample, and that the best model is kept."""
+"""Test that the model is tested after the requested epochs, on each test sample, and that the best one is kept."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def make_step_of(run: Run, *, kill_before: int = 0) -> Callable[..., Callable[[]
 
 
 def evaluator_of(run: Run, right: Iterator[int]) -> Evaluator:
-    """Return an evaluator whose tests count the samples in `right` as correct, one number per test.
+    """Return an evaluator for a list of tests. In each test, it counts the given number from `right` as correct.
 
-    The file of a model contains the text "after step N".
+    The evaluator writes the text "after step N" as the model.
     """
 
     def count() -> tuple[float, float]:
@@ -53,7 +53,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def train(folder: Path, right: list[int], *, kill_before: int = 0, **values: Any) -> tuple[Run, Accuracy | None]:
-    """Train 4 epochs of 10 steps. Return the run and the accuracy of its last test."""
+    """Train for 4 epochs of 10 steps each. Return the run, and the accuracy in its last test."""
     usual = {"epochs": 4, "evaluate_every": 1, "output": str(folder / "output"), "checkpoint_every": 0.001}
     run = begin(folder / "checkpoints", **{**usual, **values})
     evaluator = evaluator_of(run, iter(right))
@@ -73,7 +73,7 @@ def test_model_is_tested_after_each_epoch_and_the_best_one_is_kept(
         (4, 40, 400, 0.8),
     ]
     assert last == Accuracy(0.8, 0.9)
-    # The last epoch has the same accuracy as the second, so the model of the second epoch stays the best one.
+    # The last epoch's accuracy equals the second epoch's, so the model of the second epoch is still the best one.
     assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
     told = json.loads((tmp_path / "output/best-evaluation.json").read_text())
     assert told == {"epoch": 2, "step": 20, "samples": 200, "accuracy": 0.8, "top5_accuracy": 0.9}
@@ -103,11 +103,12 @@ def test_run_is_tested_at_its_end_alone_by_default(tmp_path: Path) -> None:
 
 
 def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -> None:
-    """The last checkpoint is from the epoch's last step, because that state is saved before the test."""
+    """The last checkpoint contains the state after the epoch's last step: it is saved before the test."""
     run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1, output=str(tmp_path / "output"))
     with pytest.raises(KeyboardInterrupt):
         make_steps(run, DATASET, make_step_of(run, kill_before=21), evaluator=evaluator_of(run, iter([20, 40])))
-    run.evaluations.pop()  # Now the state is as if the run was killed in the second test.
+    # Change the checkpoint to what it would be if the run had been killed during the second test.
+    run.evaluations.pop()
     assert run.writer
     assert saving.save_last(run, run.writer) == ""
 
@@ -133,7 +134,10 @@ def test_test_that_a_checkpoint_has_is_not_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [7, 64])
 def test_each_test_sample_counts_once_over_all_ranks(ranks: int, batch_size: int) -> None:
-    """The model's first choice is the class in the first pixel. It is correct for every second sample."""
+    """The fake model's first choice is the class that the first pixel contains.
+
+    For every second sample, that class is correct.
+    """
     labels = np.arange(TESTS) % CLASSES
     pixels = np.where(np.arange(TESTS) % 2, labels, (labels + 1) % CLASSES).astype(np.uint8)
     images = np.broadcast_to(pixels[:, None, None, None], (TESTS, 4, 4, 1)).copy()
@@ -150,7 +154,11 @@ def test_each_test_sample_counts_once_over_all_ranks(ranks: int, batch_size: int
 
 
 def logits_of(images: Any) -> Any:
-    """Return logits. The class in the first pixel has the largest logit, then the next lower class (modulo CLASSES)."""
+    """Return logits.
+
+    The class in the first pixel has the largest logit, the next lower class (modulo CLASSES) has the second largest,
+    and so on.
+    """
     chosen = np.rint(images[:, 0, 0, 0] * 255).astype(int)
     return -((chosen[:, None] - np.arange(CLASSES)) % CLASSES).astype(np.float32)
 

@@ -1,4 +1,7 @@
-"""Compare steps of each optimizer, with weight decay and a moving average, and losses with formulas in NumPy."""
+"""For each optimizer, compare its steps, with weight decay and a moving average, with formulas in NumPy.
+
+Also compare the losses.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from tests.trainer.recipe.references import Epsilon, averages_after, smoothed_lo
 
 STEPS, RATE, EMA, DECAYS = 3, 0.5, 0.75, (0.02, 0.0)
 Made = tuple[str, dict[str, Any]]
-# The epsilon of each framework's Adam. LAMB is implemented by the trainer, with its own epsilon.
+# The epsilon that Adam has in each framework. The trainer itself implements LAMB, with its own epsilon.
 ADAMS = {"pytorch": Epsilon(1e-8), "mxnet": Epsilon(1e-8, is_hat=True), "tensorflow": Epsilon(1e-7, is_hat=True)}
 LAMBS = Epsilon(1e-6)
 
 
 def given_of(seed: int) -> dict[str, Any]:
-    """Return a matrix, a bias, and the gradients of both in each step."""
+    """Return a matrix, a bias, and the gradients of both for each step."""
     random = np.random.default_rng(seed)
     shapes = {"matrix": (3, 5), "bias": (5,)}
     arrays = {name: random.normal(size=shape) for name, shape in shapes.items()}
@@ -32,13 +35,13 @@ def given_of(seed: int) -> dict[str, Any]:
 GIVEN = given_of(7)
 SMOOTHING = 0.1
 LOGITS = np.random.default_rng(8).normal(size=(4, 6), scale=3).astype(np.float32)
-# The last sample only pads the batch, so its weight is 0.
+# The last sample only fills up the batch, so its weight is 0.
 LABELS, WEIGHTS = np.array([0, 5, 2, 3]), np.array([0.3, 0.3, 0.4, 0], dtype=np.float32)
 
 
 @pytest.fixture(scope="module", params=["mxnet", "pytorch", "tensorflow"])
 def made(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Return a framework's name, and the results of all its optimizers. One process computes them all."""
+    """Return the name of a framework, and the results of all its optimizers. A single process computes all results."""
     framework, folder = request.param, tmp_path_factory.mktemp("steps")
     folder.chmod(0o777)
     given = {name: as_in(framework, each) for name, each in GIVEN.items()}
@@ -56,7 +59,7 @@ def made(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.
 
 
 def as_in(framework: str, array: Any) -> Any:
-    """Transpose a matrix unless the framework is TensorFlow: Keras stores the weights of a dense layer transposed."""
+    """Transpose a matrix, except for TensorFlow: Keras stores the weights of a dense layer in the transposed order."""
     return np.ascontiguousarray(array.T) if framework != "tensorflow" and array.ndim > 1 else array
 
 

@@ -1,4 +1,7 @@
-"""Test that a run with many recipe values, stopped between an epoch and its test, ends like an uninterrupted run."""
+"""Test a run with many recipe values that is stopped after an epoch and before the epoch's test.
+
+It must end like an uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from tests.trainer.checkpoint.test_state import STOPPED, train
 from tests.trainer.conftest import ProgramInImage
 from tests.trainer.fixtures import saved_state
 
-# With two ranks and batches of 128 samples, an epoch has six steps. A run that receives SIGTERM makes one more step.
+# With two ranks and batches of 128 samples, an epoch has six steps. A run that receives SIGTERM still makes one more
+# step.
 ASKED_AFTER = 5
 ALLREDUCE = ["mxnet-horovod", "pytorch-ddp", "pytorch-horovod", "tensorflow-horovod"]
 RECIPE = (
@@ -30,12 +34,12 @@ RECIPE = (
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """Return the arrays of the last checkpoint, the evaluations, and the best model."""
+    """Return the arrays of the last checkpoint, the results of all evaluations, and the best model."""
     checkpoint = saved_state.newest(folder / "checkpoints")
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     results = json.loads((folder / "results.json").read_text())
     best = json.loads((folder / "best-evaluation.json").read_text())
-    # Keras' model file is left out, because it contains the time of writing.
+    # The model file of Keras is not compared, because it contains the time when it was written.
     models = {path.name: path.read_bytes() for path in folder.glob("*model.p*")}
     return {
         "arrays": saved_state.arrays(checkpoint),
@@ -47,7 +51,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-# The parameter servers refuse moving averages and tests between epochs.
+# With parameter servers, moving averages and tests between epochs are refused.
 @pytest.mark.parametrize("program", one_of(ALLREDUCE), indirect=True)
 def test_run_with_a_recipe_is_resumed_with_the_very_bits(program: ProgramInImage, tmp_path: Path) -> None:
     run = {name: tmp_path / name for name in ("unbroken", "resumed")}
@@ -65,6 +69,6 @@ def test_run_with_a_recipe_is_resumed_with_the_very_bits(program: ProgramInImage
     assert ended == ended_resumed
     assert [each["epoch"] for each in ended["saved"]] == [1]
     assert any(name.startswith("ema.") for name in ended["arrays"])
-    # After so few steps the averages still differ from the weights.
+    # After so few steps, the moving averages must still differ from the weights.
     arrays = ended["arrays"]
     assert all(arrays[f"model.{name[4:]}"] != arrays[name] for name in arrays if name.startswith("ema."))

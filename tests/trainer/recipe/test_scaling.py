@@ -1,4 +1,4 @@
-"""Test that four ranks reach the accuracy of one rank with linear scaling of the learning rate (`make bench-full`)."""
+"""`make bench-full`: test that with linear scaling of the learning rate, four ranks reach the accuracy of one rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage
 from tests.trainer.recipe.test_resumed import ALLREDUCE
 
 SEEDS = range(5)
-# Half a percent of the 360 test digits is 1.8 digits.
+# There are 360 test digits, so half a percent of them is 1.8 digits.
 MOST_LOST = 0.005
 RECIPE = (
     "--epochs=30",
@@ -27,7 +27,7 @@ RECIPE = (
 
 
 def mean_accuracy(program: ProgramInImage, folder: Path, *, ranks: int) -> float:
-    """Return the mean accuracy of one training per seed. Each rank trains on 16 digits per step."""
+    """Train once for each seed, and return the mean accuracy. In each step, each rank trains on 16 digits."""
     folder.mkdir()
     folder.chmod(0o777)
     found = []

@@ -1,4 +1,4 @@
-"""Compare the learning rate of each step with the formulas of the schedules and of the batch scaling."""
+"""Compare the learning rate of each step with formulas for the schedules and for the scaling with the batch size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distrain_trainer.data.sampler import part_of_epoch
 from distrain_trainer.schedule import learning_rate
 from tests.trainer.fixtures.counter_run import DATASET
 
-# 100 samples; each rank trains on 10 samples per step.
+# The data has 100 samples, and each rank trains on 10 samples per step.
 SAMPLES, BATCH = len(DATASET.train), 10
 
 
@@ -27,7 +27,7 @@ def config_of(**values: Any) -> Config:
 
 
 def rates(config: Config, steps: int, *, ranks: int = 1) -> list[float]:
-    """Return the learning rates of a run's first steps."""
+    """Return the learning rate of each of a run's first steps."""
     count = SampleCount(Position(), ranks, BATCH, SAMPLES)
     return [
         learning_rate(config, step=step, ranks=ranks, samples=count.before(step), epoch_samples=SAMPLES)
@@ -63,7 +63,7 @@ def test_step_multiplies_the_rate_when_each_epoch_of_the_milestones_is_over(rank
     assert rates(config, 5 * of_epoch, ranks=ranks) == pytest.approx(expected)
 
 
-# With a multiple of 1,000 samples, a milestone of three decimals is a whole number of samples.
+# If the data has a multiple of 1,000 samples, a milestone with three decimals is a whole number of samples.
 @given(
     st.decimals("0.001", 1000, places=3), st.integers(1, 10**7) | st.integers(1, 10**4).map(lambda count: count * 1000)
 )
@@ -127,7 +127,10 @@ def test_rate_grows_with_the_global_batch_as_is_meant_for_the_optimizer(
 def test_samples_before_a_step_are_those_of_the_steps_made(
     sizes: list[tuple[int, int, int]], samples: int, is_synthetic: bool
 ) -> None:
-    """Compare with a run that counts the samples of each step. A run has segments: (ranks, batch size, steps)."""
+    """The expected number is computed by a loop that counts the samples of each step.
+
+    A run is described by its segments: (ranks, batch size, steps).
+    """
     position = Position()
     for ranks, size, steps in sizes:
         start = position

@@ -1,4 +1,4 @@
-"""Test that TensorFlow's parameter servers apply weight decay and schedules like TensorFlow's Horovod program."""
+"""Test that weight decay and schedules work the same in TensorFlow's parameter servers as in its Horovod program."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ RECIPE = (
     "--model=small:net",
 )
 
-# An epoch has three steps. The rate of SGD is constant here, because Keras and the servers treat a change differently:
-# in Keras' momentum each gradient keeps the rate of its step, and the servers apply the current rate to all.
+# An epoch has three steps. Here SGD has a constant learning rate, because Keras and the servers treat a change of the
+# rate differently: in Keras' momentum each gradient keeps the rate of its own step, but the servers apply the current
+# rate to all gradients.
 OPTIMIZERS = {"sgd": ("--optimizer=sgd",), "adam": ("--optimizer=adam", "--schedule=step", "--milestones=1")}
 
 
 def weights_of(name: str, optimizer: str, digits: Path, folder: Path) -> dict[str, Any]:
-    """Return the weights after a training on one rank."""
+    """Train on one rank, and return the weights."""
     folder.mkdir()
     folder.chmod(0o777)
     (folder / "small.py").write_text(USER_MODELS["tensorflow"], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Provide S3 to the tests of the record, and make records be written immediately."""
+"""Provide S3 to the tests of the record, and let records be written without a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a run's event files with TensorBoard's own reader, in a folder and in S3, and over restarts of the run."""
+"""Test the event files of a run with TensorBoard's own reader: in a folder, in S3, and after restarts of the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Place = tuple[str, Callable[[], Scalars]]
 
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """The URI of a run's output, and a function that reads the event files there."""
+    """The URI for the output of a run, and a function that reads the event files at this URI."""
     if request.param == "folder":
         return str(tmp_path / "output"), lambda: scalars(tmp_path / "output/tensorboard")
     request.getfixturevalue("s3_in_environment")
@@ -55,7 +55,7 @@ def files_of(run: Run) -> EventFiles:
 
 
 def kill(run: Run) -> None:
-    """Wait until the run's lines are written, then leave the run as SIGKILL would."""
+    """Wait until the lines of the run are written, then leave the run in the state in which SIGKILL would leave it."""
     files = files_of(run)
     wait_until(lambda: not run.record._new and not files._new)
     run.record._is_fenced = files._is_fenced = True
@@ -66,14 +66,14 @@ def names(folder: Path) -> list[str]:
 
 
 def begin_files(folder: Path, said: Callable[[str], None] = print, lease: Any = None) -> EventFiles:
-    """Create event files with a start line, and wait until this line is written."""
+    """Create event files, add a start line, and wait until this line is written."""
     files = EventFiles(str(folder), "output.uri", lease=lease, say=said)
     add(files, "start", step=0, world_size=2)
     return files
 
 
 def add(files: EventFiles, line: str, **figures: Any) -> None:
-    """Add a line, and wait until the line is written or the job is fenced."""
+    """Add a line, and wait until either the line is written or the job is fenced."""
     files.add(line, figures)
     wait_until(lambda: not files._new or not files._thread.is_alive())
 
@@ -135,7 +135,7 @@ def test_killed_run_that_comes_back_smaller_goes_on_in_a_file_of_its_own(place: 
     assert store.read(first) == content
     assert len([*store.names()]) == 2
     found = read()
-    # The second process repeated the steps that the first process had logged after its checkpoint at step 1.
+    # The first process made more steps after its checkpoint at step 1. The second process has repeated these steps.
     assert {point.value for point in found["loss"]} == {1.0}
     assert steps(found["loss"])[-1] == 14
     assert steps(found["loss"]) == sorted(set(steps(found["loss"])))
@@ -259,7 +259,7 @@ class Outage(threading.Event):
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
-    """Writes fail while this event is set."""
+    """While this event is set, all writes fail."""
     is_out, original = Outage(), FolderStore.extend
 
     def extend(store: FolderStore, name: str, content: bytes, held: int) -> None:

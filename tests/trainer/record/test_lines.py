@@ -1,4 +1,4 @@
-"""Test how the lines of a record are read, and that the lines of a million steps stay below 1 MB."""
+"""Test how the lines of a record are read, and that a million steps give less than 1 MB of lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(found: list[Line], event: str = "step") -> list[int]:
 
 @pytest.fixture(scope="module")
 def of_a_million() -> list[Line]:
-    """The lines of a million steps, thinned each time their number exceeds 10,000."""
+    """The lines of a million steps. Each time there are more than 10,000, some of them are removed."""
     kept: list[Line] = []
     usual = step(1, **LONG)
     for number in range(1, 1_000_001):

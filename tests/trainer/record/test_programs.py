@@ -1,4 +1,4 @@
-"""Test that each program writes a record of its run, during the training and after a restart at another size."""
+"""Test that each program writes a record of its run, during the training and after a restart with fewer ranks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
 from tests.trainer.fixtures import rescaled_record
 from tests.trainer.fixtures.event_files import scalars, steps
 
-# The last step of each start. Two ranks with batches of 64 have seen 768 samples after six steps.
+# The number of the last step in each start. After six steps with batches of 64, two ranks have seen 768 samples.
 LENGTHS = (6, 10)
 
 
-# Full matrix only: metrics/test_prometheus.py reads the record of pytorch-ddp, and training/test_training.py checks
-# TensorFlow's waiting time.
+# Full matrix only: metrics/test_prometheus.py reads the record of pytorch-ddp, and training/test_training.py checks how
+# long TensorFlow's ranks wait.
 @pytest.mark.full
 def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
@@ -30,7 +30,7 @@ def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: Pro
     rescaled_record.assert_told(tmp_path / "outcome", program, LENGTHS, checkpoint="1-768")
 
 
-# All programs use the same code to write event files.
+# All programs write event files with the same code, so one program is enough.
 @tried_by("mxnet-horovod")
 def test_tensorboard_reads_a_run_that_is_longer_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Test the content of a run's record, in a folder and in S3, over restarts of the run."""
+"""Test what a run's record contains: in a folder, in S3, and after restarts of the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BATCH = SimpleNamespace(samples=10, global_samples=10)
 
 @pytest.fixture(params=["folder", "S3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URI of an empty folder or S3 prefix for records."""
+    """The URI of an empty folder or S3 prefix, for records."""
     if request.param == "folder":
         return str(tmp_path / "output")
     request.getfixturevalue("s3_in_environment")
@@ -56,7 +56,7 @@ def train(run: Run, steps: int, *, loss: float = 0.5) -> Progress:
 
 
 def kill(run: Run) -> None:
-    """Wait until the run's lines are written, then leave the run as SIGKILL would."""
+    """Wait until the lines of the run are written, then leave the run in the state in which SIGKILL would leave it."""
     wait_until(lambda: not run.record._new)
     run.record._is_fenced = True
 
@@ -71,11 +71,11 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
     assert (first["event"], first["version"]) == ("record", 1)
     times = [line["unix_seconds"] for line in (first, start, *steps, end)]
     assert all(time > 1_700_000_000 and round(time, 3) == time for time in times)
-    # Times have fractions of a second, so not all of them are whole numbers.
+    # Times have fractions of a second, so not all of these numbers are whole.
     assert any(time % 1 for time in times)
     names = ("event", "number", "framework", "model", "world_size", "generation", "step", "samples", "steps")
     assert [start[name] for name in names] == ["start", 1, "tensorflow", "mnist", 1, 1, 0, 0, 20]
-    # The fixture's only weight has 8 bytes.
+    # The only weight in the fixture has 8 bytes.
     assert start["parameter_bytes"] == 8
     assert start["values"]["batch_size"] == 10
     assert [(line["event"], line["number"], line["step"]) for line in steps] == [

@@ -1,4 +1,4 @@
-"""Test how a record is written: after restarts, when the job is fenced, and during storage outages."""
+"""Test how a record is written: after restarts, if the job is fenced, and during outages of the storage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEWER = json.dumps({"event": "record", "version": VERSION + 1, "form": "new"}) +
 
 
 class Said(list[str]):
-    """The lines that a record logs."""
+    """The log lines that a record prints."""
 
     def __call__(self, line: str) -> None:
         self.append(line)
@@ -36,14 +36,14 @@ def said() -> Said:
 
 
 def begin(folder: Path, said: Callable[[str], None] = print, lease: Lease | None = None) -> Record:
-    """Create a record with a start line, and wait until this line is written."""
+    """Create a record, add a start line, and wait until this line is written."""
     record = Record(str(folder), "output.uri", lease=lease, say=said)
     add(record, "start", world_size=2)
     return record
 
 
 def add(record: Record, event: str, **figures: Any) -> None:
-    """Add a line, and wait until the line is written or the record is fenced."""
+    """Add a line, and wait until either the line is written or the record is fenced."""
     record.add(event, **figures)
     wait_until(lambda: not record._new or not record._thread.is_alive())
 
@@ -164,7 +164,8 @@ def test_holder_goes_on_after_the_lines_of_a_generation_that_was_late(tmp_path: 
     late = lease_of(tmp_path / "checkpoints", A)
     late.end("stopped")
     holder = begin(tmp_path, lease=lease_of(tmp_path / "checkpoints", B))
-    begin(tmp_path, lease=late)  # The late generation reads the record before the holder's next line.
+    # The older generation is late: it reads the record before the holder writes its next line.
+    begin(tmp_path, lease=late)
 
     add(holder, "step", step=1)
 
@@ -197,7 +198,7 @@ class Outage(threading.Event):
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
-    """Writes fail while this event is set."""
+    """While this event is set, all writes fail."""
     is_out, original = Outage(), FolderStore.write_if
 
     def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
@@ -271,7 +272,7 @@ def test_end_does_not_wait_for_ever_for_the_storage(
     def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    # Do not patch FolderStore.read_tagged: the leases of other tests call it, too.
+    # Do not patch FolderStore.read_tagged, because the leases of other tests also call it.
     monkeypatch.setattr("distrain_trainer.record.record.open_store", fail)
     monkeypatch.setattr("distrain_trainer.record.record.SECONDS_FOR_LAST", 0.05)
     record = Record(str(tmp_path), "output.uri", say=said)
@@ -304,7 +305,7 @@ def test_storage_that_hangs_holds_nothing_up(tmp_path: Path, monkeypatch: pytest
 def test_store_whose_tags_are_wrong_is_told_of(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     record = begin(tmp_path, said)
     content = (tmp_path / "record.jsonl").read_bytes()
-    tags = map(str, itertools.count())  # The tag differs at each reading, although the content stays the same.
+    tags = map(str, itertools.count())  # Each read returns another tag, although the content does not change.
     monkeypatch.setattr(FolderStore, "read_tagged", lambda store, name: (content, next(tags)))
     record.add("step", step=1)
 

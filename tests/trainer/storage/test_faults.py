@@ -1,4 +1,4 @@
-"""Test that reads and writes of S3 are complete over a faulty network, and with a busy server."""
+"""Test that reads from S3 and writes to S3 are complete, even if the network is faulty or the server is busy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain_trainer.storage import Retry, Store, open_store
 from lab.s3.proxy import Fault, Proxy
 
 CONTENT = os.urandom(1_000_000)
-# Faults in requests. Each fault is temporary, so a retry eventually succeeds.
+# Faults in requests. Each of these faults is temporary, so a retry eventually succeeds.
 FAULTS: dict[str, dict[str, Fault]] = {
     "cut": {"Cut": 300_000, "Times": 3},
     "cut-early": {"Cut": 100, "Times": 3},
@@ -32,7 +32,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
 
 
 def through(*names: str) -> pytest.MarkDecorator:
-    """Run a test with these faults, and with the other faults only in the full matrix."""
+    """Run a test with these faults. In the full matrix, run it with the other faults too."""
     marks = {name: [] if name in names else [pytest.mark.full] for name in FAULTS}
     return pytest.mark.parametrize(
         "fault", [pytest.param(fault, marks=marks[name], id=name) for name, fault in FAULTS.items()]
@@ -98,7 +98,7 @@ def test_file_is_written_once_on_its_condition(fault: dict[str, Fault], store: S
 
 @through("error")
 def test_files_are_listed(fault: dict[str, Fault], store: Store, s3_proxy: Proxy) -> None:
-    # The list response is shorter than the length at which the proxy cuts responses.
+    # The response with the list is shorter than the length at which the proxy cuts off responses.
     names = {"a.tar", *(f"c/{number}" for number in range(20))}
     for name in names:
         store.write(name, b"")

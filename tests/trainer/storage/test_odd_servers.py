@@ -1,4 +1,4 @@
-"""Test S3 servers that lack a feature: the trainer works without the feature, or fails at once with one line."""
+"""Test S3 servers that lack a feature: the trainer either works without it, or fails immediately with one line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refusal(code: str, status: int) -> ClientError:
 
 
 class Bucket:
-    """A client whose server answers 501 to conditional writes."""
+    """A client of a server that answers 501 to every conditional write."""
 
     meta = SimpleNamespace(endpoint_url="http://s3")
 
@@ -106,7 +106,7 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
 
 def without_code(asked: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a client method: a 404 lacks S3's error code, as behind a proxy that sends its own error page."""
+    """Wrap a method of the client such that a 404 has no S3 error code, as if a proxy had sent its own error page."""
 
     def ask(**given: Any) -> Any:
         try:
@@ -166,7 +166,10 @@ def test_file_is_not_taken_for_missing_when_the_bucket_is(clock: Clock) -> None:
 
 
 def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:
-    """Return list_objects_v2 of a server with two keys per page, which finds the next page only by `heeds`."""
+    """Return a fake list_objects_v2.
+
+    Its server puts two keys on a page, and finds the next page only by the parameters in `heeds`.
+    """
 
     def list_objects(**asked: str) -> dict[str, Any]:
         start = 0
@@ -197,7 +200,7 @@ KEYS = [f"run/{letter}" for letter in "abcde"]
 def test_list_goes_on_by_what_the_server_heeds(heeds: tuple[str, ...], token_lasts: bool) -> None:
     store = store_of(SimpleNamespace(list_objects_v2=lister(heeds, KEYS, token_lasts=token_lasts)))
 
-    # With a faulty server the listing could be endless, so read at most nine names.
+    # If the listing never ended, reading all of it would hang the test. So read at most nine names.
     assert list(itertools.islice(store.names(), 9)) == [*"abcde"]
 
 
@@ -231,9 +234,9 @@ def test_server_whose_list_comes_again_and_again_is_named(list_objects: Any, clo
 
 
 def by_folder(heeds: tuple[str, ...], keys: list[str]) -> Callable[..., dict[str, Any]]:
-    """Return list_objects_v2 of a server with two entries per page.
+    """Return a fake list_objects_v2, whose server puts two entries on a page.
 
-    The server ignores Delimiter and ContinuationToken unless they are in `heeds`.
+    Unless `heeds` contains them, the server ignores Delimiter and ContinuationToken.
     """
 
     def list_objects(**asked: str) -> dict[str, Any]:
@@ -301,7 +304,7 @@ def test_folders_are_listed_at_once() -> None:
 
     store_of(SimpleNamespace(list_objects_v2=list_objects)).all_names()
 
-    # Eight folders of classes and one other folder are listed at the same time.
+    # The folders of eight classes, and one other folder, are listed at the same time.
     assert most == 9
 
 
@@ -337,7 +340,7 @@ def test_keys_of_a_page_are_read_without_the_rest(page: bytes, monkeypatch: pyte
 
 
 class Raw(io.BytesIO):
-    """The body of an answer, with the interface of urllib3."""
+    """The body of an answer, with the same methods as in urllib3."""
 
     def stream(self, **_: object) -> list[bytes]:
         return [self.read()]

@@ -1,4 +1,4 @@
-"""Test that calls to a broken, busy or unreachable S3 server are retried until the limit for outages."""
+"""Test that calls to a broken, busy or unreachable S3 server are retried until the time limit for outages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
         happens = staticmethod(lambda: None)
         asked = []  # noqa: RUF012
 
-    # Earlier tests may have left failed calls in this dict.
+    # Earlier tests may have left their failed calls in this dictionary.
     monkeypatch.setattr("distrain_trainer.storage.retry._in_vain", {})
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
@@ -56,7 +56,7 @@ def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), Refusal, bind_and_activate=False) as server:
-        server.server_bind()  # Connections are refused until the server listens.
+        server.server_bind()  # Until the server listens, connections to it are refused.
         endpoint = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
         with pytest.raises(UnavailableError):
@@ -277,7 +277,8 @@ def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monk
 
 
 def test_checkpoints_that_get_no_answer_tell_that_input_may_be_late(unsteady: type[Unsteady]) -> None:
-    # A TFJob's chief reads no data itself. If workers wait for data, the chief must not treat them as hanging.
+    # The chief of a TFJob reads no data itself. If its workers wait for data, the chief must not conclude that they
+    # hang.
     store = open_store("s3://data/set", value="checkpoint.uri")
     unsteady.happens = staticmethod(lambda: "SlowDown")
     with pytest.raises(UnavailableError):

@@ -1,4 +1,4 @@
-"""Test the error lines for folders and S3 servers that cannot be used."""
+"""Test the error line for each folder or S3 server that cannot be used."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_wrong_keys_are_told_from_a_missing_bucket(
 
 
 def test_denied_access_names_the_place_and_the_verb() -> None:
-    # Use a stub, because the S3 server denies nothing to its root user.
+    # Use a stub, because the real S3 server never denies anything to its root user.
     store = open_store("s3://theirs/x", value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -130,7 +130,7 @@ def test_unreachable_endpoint_is_named(endpoint: str, message: str, monkeypatch:
 
 @pytest.fixture
 def silent_endpoint() -> Iterator[str]:
-    """The URL of a server that accepts connections and never answers."""
+    """The URL of a server that accepts connections but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -143,7 +143,8 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
 
-    # boto3 makes three attempts, with pauses of at most 10 s in total. Other failures are retried for ten minutes.
+    # boto3 makes three attempts, and its pauses take at most 10 s in total. Other failures would be retried for ten
+    # minutes.
     assert time.monotonic() - started < 300
 
 

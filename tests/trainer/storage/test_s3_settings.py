@@ -1,4 +1,4 @@
-"""Test the S3 settings that the chart passes to the trainer as environment variables."""
+"""Test the S3 settings, which the chart passes to the trainer as environment variables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_style_says_where_the_name_of_the_bucket_goes(
 
 
 def test_role_of_the_pod_is_asked_for_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Set the variables that EKS' webhook sets for IAM roles for service accounts, and remove the keys.
+    # Set the environment variables that the EKS webhook sets for IAM roles for service accounts, and remove the access
+    # keys.
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "token").write_text("a token", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Test that folders and a real S3 server are read and written in the same way."""
+"""Test that files are read and written in the same way in folders and on a real S3 server."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> No
     ("answers", "held"),
     [
         pytest.param([(b"1", tag_of(b"2")), (b"2", tag_of(b"2"))], (b"2", tag_of(b"2")), id="of-two-writes"),
-        # The ETag need not be an MD5 sum: for example, that of an encrypted object is not.
+        # An ETag need not be an MD5 sum. For example, the ETag of an encrypted object is not.
         pytest.param([(b"1", '"tag"')] * 9, (b"1", '"tag"'), id="no-sum-of-its-content"),
     ],
 )
@@ -196,7 +196,7 @@ def test_write_whose_answer_was_lost_is_no_conflict_with_itself(bucket: str) -> 
     store = open_store(f"s3://{bucket}/lost", value="checkpoint.uri")
     store.write_if("HEAD", b"mine", None)
 
-    # boto3 repeats a request if its response was lost.
+    # If the response to a request is lost, boto3 sends the request again.
     assert store.write_if("HEAD", b"mine", None)
 
 
@@ -210,7 +210,7 @@ def test_linked_folder_is_listed(tmp_path: Path) -> None:
 
 
 def test_marker_of_an_empty_folder_is_no_file() -> None:
-    # Use a stub, because the S3 server stores such keys as folders.
+    # Use a stub, because the real S3 server stores such keys as folders.
     store = open_store("s3://b/set", value="data.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -230,7 +230,7 @@ def test_marker_of_an_empty_folder_is_no_file() -> None:
     ],
 )
 def test_key_has_no_empty_part(uri: str, key: str) -> None:
-    # Use a stub, because the S3 server stores keys as paths, in which double slashes make no difference.
+    # Use a stub: the real S3 server stores keys as file paths, in which a double slash means the same as a single one.
     store = open_store(uri, value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:

@@ -1,4 +1,7 @@
-"""Test a run in which a rank's reading process is killed, and that no reading process is left after a stop."""
+"""Test a run in which the reader process of a rank is killed.
+
+Also test that no reader process is left after a run is stopped.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ ARGUMENTS = ("--data=/data/images", "--batch-size=4", "--steps=100000", "--log-e
 
 
 def processes(folder: Path, words: str) -> list[int]:
-    """Return the pids of processes with `words` in their command line that have the folder mounted."""
+    """Return the ids of the processes that have `words` in their command line and have mounted the folder."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -49,7 +52,7 @@ def when_both_ranks_train(folder: Path, act: Callable[[], object]) -> threading.
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of images that the trainer may read, although it runs as another user."""
+    """A folder of images that the trainer is allowed to read, although it runs as another user."""
     tmp_path.chmod(0o755)
     write_image_folder(tmp_path, numbered(40))
     return tmp_path

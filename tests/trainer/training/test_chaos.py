@@ -1,4 +1,4 @@
-"""Test that a training whose processes are killed at random times ends with the same weights as without kills."""
+"""Test that a training ends with the same weights even if its processes are killed at random times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from lab.s3.server import Server
 from tests.trainer.chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
 from tests.trainer.fixtures.faults import FAULTS
 
-# The program that `make test` kills. `make bench-chaos` kills processes of all programs, 1,000 times in total.
+# The program whose processes are killed in `make test`. `make bench-chaos` kills 1,000 processes in total, of all
+# programs.
 TRIED = Case("mxnet-horovod", 2)
 KILLS = 2
-# Seconds between checkpoints. The interval is so short that a checkpoint is being written nearly all the time.
+# Seconds between checkpoints. It is so short that nearly all the time a checkpoint is being written.
 SECONDS_BETWEEN = 0.1
 
 
 def cases() -> list[Any]:
-    """Return the cases with their numbers of kills. Only TRIED with one kill runs outside the full matrix."""
+    """Return the cases, each with its number of kills. Outside the full matrix, only TRIED runs, with one kill."""
     others = [pytest.param(case, KILLS, marks=pytest.mark.full, id=str(case)) for case in CASES]
     return [pytest.param(TRIED, 1, id=f"{TRIED}, 1 kill"), *others]
 
@@ -41,7 +42,7 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
     assert "resumed from" not in unbroken.run.stdout
     assert len(killed.kills) == kills, (plan, killed.run.stdout)
-    # If a kill comes before the first checkpoint, the run begins again from step 0.
+    # If a kill comes before the first checkpoint, the run starts again from step 0.
     trained_on = [kill for kill in killed.kills if kill.after_checkpoint and kill.seconds_to_step is not None]
     assert all(kill.resumed_step is not None for kill in trained_on), (plan, killed.run.stdout)
     resumed = f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
@@ -50,7 +51,7 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.state == unbroken.state, plan
 
 
-# Full matrix only. On the lab, test_kills_kinds.py also kills a TFJob's server in the full matrix.
+# Full matrix only. In the full matrix, test_kills_kinds.py also kills a server of a TFJob on the lab's cluster.
 @pytest.mark.full
 def test_tfjob_starts_again_once_for_each_kill(digits: Path, tmp_path: Path) -> None:
     plan = [(victim, 2, 0.5) for victim in ("ps 0", "worker 0", "chief 0")]

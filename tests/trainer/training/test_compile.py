@@ -1,4 +1,7 @@
-"""Test --compile with TensorFlow. Without a GPU, a run does not compile, so this test compiles by hand, for the CPU."""
+"""Test --compile with TensorFlow.
+
+A run does not compile the model if there is no GPU. So this test compiles it directly, for the CPU.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from pathlib import Path
 
 from tests.trainer.conftest import ProgramInImage, run_in_image
 
-# Prints whether the compiled forward pass gives the same loss and gradients, and whether XLA compiles both passes.
+# Prints whether the compiled forward pass gives the same loss and gradients as the uncompiled one, and whether XLA
+# compiles both passes.
 COMPARES = """
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Test PyTorch's image for GPUs on a machine without GPUs: two ranks train on digits on the CPU."""
+"""Test the PyTorch image for GPUs on a machine without GPUs: two ranks train on digits, on the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tests.trainer.training.test_training import LEARNS_DIGITS
 
 IMAGE = "pytorch-cuda"
 DIGITS = ("--framework=pytorch", f"--data={DIGITS_IN_IMAGE}", *LEARNS_DIGITS)
-# GPU architectures of A100, H100 and B200. `_cuda_getArchFlags` works without a GPU, unlike torch.cuda.get_arch_list().
+# The GPU architectures of A100, H100 and B200. Unlike torch.cuda.get_arch_list(), `_cuda_getArchFlags` works without a
+# GPU.
 ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 ASK = "import torch; print(torch._C._cuda_getArchFlags())"
 

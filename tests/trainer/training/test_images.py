@@ -1,4 +1,4 @@
-"""Test whole runs on image folders and tar shards, and the runs' errors for invalid data."""
+"""Test whole runs on folders of images and on tar shards, and the errors for invalid data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lab.datasets.pictures import encode, numbered, write_image_folder, write_sh
 from tests.trainer.conftest import ProgramInImage, assert_refused
 
 DATA = ("--data", "/data/images")
-# The error that is logged if one rank fails in the training while other ranks wait for its gradients. If each process
-# has its own log, the chief's log names the process whose log has the cause.
+# The error in the log if one rank fails during the training while others wait for its gradients. If each process has
+# its own log, the chief's log names the process whose log contains the cause.
 ELSEWHERE = r"worker \d has ended before the training, .* its log says why"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that the trainer may read, although it runs as another user."""
+    """A folder that the trainer is allowed to read, although it runs as another user."""
     tmp_path.chmod(0o755)
     return tmp_path
 
@@ -38,7 +38,7 @@ def write_tars(folder: Path) -> None:
 
 
 @pytest.mark.shared
-# test_storage_faults.py trains on images in S3.
+# test_storage_faults.py runs a training on images in S3.
 @pytest.mark.parametrize(
     "write", [pytest.param(write_images, id="images", marks=pytest.mark.full), pytest.param(write_tars, id="shards")]
 )
@@ -80,7 +80,7 @@ def cut_a_shard(folder: Path) -> None:
             id="image",
             marks=pytest.mark.full,
         ),
-        # data/test_images.py tests these errors without a program.
+        # data/test_images.py tests these errors without running a program.
         pytest.param(
             mix_sizes,
             r"data\.uri: .*0\.png is 8x8x3 and .*1\.png 9x8x3; add --image-size=8 to",

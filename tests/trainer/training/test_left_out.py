@@ -1,4 +1,4 @@
-"""Test steps that are left out, ranks without samples, and batch normalization statistics in every program."""
+"""In every program, test steps that are left out, ranks without samples, and batch normalization statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-s
 Arrays = list[npt.NDArray[np.generic]]
 
 
-# test_pytorch.py tests that PyTorch leaves out a step.
+# test_pytorch.py tests that PyTorch's programs leave out a step.
 @tried_by("mxnet-kvstore")
 def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: ProgramInImage) -> None:
     run = program(
@@ -35,7 +35,8 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.8
 
 
-# TensorFlow's parameter servers are left out, because they hold one set of statistics for all workers.
+# TensorFlow's program with parameter servers is not tested, because its servers hold one set of statistics for all
+# workers.
 @pytest.mark.parametrize(
     "program",
     [
@@ -50,7 +51,7 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
 def test_rank_without_samples_leaves_its_means_alone_and_all_test_with_the_same(
     program: ProgramInImage, three_samples: Path, tmp_path: Path
 ) -> None:
-    # In the epoch's second step only rank 1 has a sample.
+    # In the second step of the epoch, only rank 1 has a sample.
     one_step, one_epoch = (means_of_ranks(program, three_samples, tmp_path, of) for of in ("--steps=1", "--epochs=1"))
 
     assert len(one_epoch) == 2

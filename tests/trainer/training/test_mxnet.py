@@ -1,4 +1,4 @@
-"""Test what is specific to MXNet: its parameter servers, and the arithmetic of its two programs."""
+"""Test what only MXNet has: its parameter servers, and the arithmetic of its two programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.trainer.conftest import (
 )
 
 DIGITS = ("--data", DIGITS_IN_IMAGE, "--batch-size", "32")
-# Broadcasts several values from rank 0, one after the other.
+# Script that broadcasts several values from rank 0, one after another.
 SHARES = """
 import horovod.mxnet as hvd
 from distrain_trainer.mxnet.horovod import process_group
@@ -30,7 +30,7 @@ for number in range(50):
     assert ranks.broadcast(bytes([number]) * 10**6 if ranks.rank == 0 else None) == bytes([number]) * 10**6
 print("all the same")
 """
-# Prints the number of trainable parameters of each included model.
+# Script that prints the number of trainable parameters of each included model.
 COUNT_PARAMETERS = """
 from distrain_trainer.models import MODELS
 from distrain_trainer.mxnet.models import build
@@ -38,7 +38,7 @@ for name, described in MODELS.items():
     parameters = build(name, shape=described.shape, classes=described.classes).collect_params().values()
     print(name, sum(each.data().size for each in parameters if each.grad_req != "null"))
 """
-# Prints how many of three random numbers the seeds of a step repeat, for each of two models.
+# Script that seeds a step twice for each of two models, and prints how many of three random numbers are the same.
 SEEDS = """
 import mxnet as mx
 from distrain_trainer.mxnet.training import seeder
@@ -63,7 +63,7 @@ def kvstore(digits: Path) -> ProgramInImage:
 
 
 def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: int) -> list[list[np.ndarray]]:
-    """Train and return each rank's weights."""
+    """Train, and return the weights of each rank."""
     folder.mkdir()
     folder.chmod(0o777)
     mounts = {SCRIPTS / "weights/weights_after_steps.py": "/weights.py", folder: "/out"}
@@ -80,13 +80,14 @@ def test_only_a_model_that_draws_random_numbers_is_seeded_in_each_step(digits: P
 
 
 @pytest.mark.parametrize("name", one_of(["mxnet-kvstore", "mxnet-horovod"]))
-# The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
+# In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
 @pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
 def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path
 ) -> None:
     alone, together = (ProgramInImage.named(each, digits) for each in ("mxnet-horovod", name))
-    # The servers compute rate and decay without knowing the number of samples or the shapes of the weights.
+    # The servers must compute the learning rate and the decay, although they know neither the number of samples nor the
+    # shapes of the weights.
     recipe = ("--steps", steps, "--weight-decay=0.05", "--schedule=step", "--milestones=1", "--decay-factor=0.5")
     one = weights_of(alone, tmp_path / "one", *recipe, "--batch-size", "1436", ranks=1)
     two = weights_of(together, tmp_path / "two", *recipe, "--batch-size", "718", ranks=2)
@@ -99,7 +100,7 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
 @pytest.mark.parametrize(
     ("kind", "ranks", "servers", "epochs"),
     [
-        # With a single worker, each run has the same result.
+        # With a single worker, every run has the same result.
         pytest.param("dist_async", 1, 1, 6, id="async-1"),
         pytest.param("dist_async", 2, 2, 20, id="async-2", marks=pytest.mark.full),
         pytest.param("dist_async", 4, 1, 20, id="async-4", marks=pytest.mark.full),

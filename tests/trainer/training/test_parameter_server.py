@@ -1,4 +1,4 @@
-"""Test what is specific to parameter servers: the placement of weights, and that all processes end together."""
+"""Test what only programs with parameter servers have: weights on servers, and processes that end together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> No
 def test_lost_chief_ends_the_others(program: ProgramInImage) -> None:
     run = run_until_one_ends(program, "chief 0")
 
-    # The chief logs nothing. The three lines are from the server and the two workers.
+    # The chief logs nothing. Three processes print this line: the server and the two workers.
     assert run.returncode == 9, run.stderr
     assert run.stderr.count("distrain: the chief has ended before the training, and so all others do") == 3
 

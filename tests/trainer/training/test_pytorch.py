@@ -1,4 +1,4 @@
-"""Test what is specific to PyTorch: its models, and that several ranks have the same result as one rank."""
+"""Test what only PyTorch has: its models. Also test that several ranks have the same result as one rank."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.trainer.conftest import (
 )
 from tests.trainer.fixtures import saved_state
 
-# Script that raises the error that gloo raises in a rank when another rank ends.
+# Script that raises the error that gloo raises in a rank when another rank has ended.
 LOSES_THE_OTHER = """
 import os, time
 from unittest.mock import patch
@@ -48,7 +48,7 @@ TURNING: dict[str, Any] = {
     "env": {"PYTHONPATH": "/models"},
     "mounts": {USER_MODELS_FOLDER / "turning.py": "/models/turning.py"},
 }
-# Script that loads one model's state into another model, and then reuses the memory of the state's arrays.
+# Script that loads the state of one model into another model, and then overwrites the memory of the state's arrays.
 TAKEN_OVER = """
 import numpy as np, torch, turning
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -68,7 +68,7 @@ for array in arrays.values():
 differing = [name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])]
 print(differing, here[0].calls)
 """
-# Script that loads a state from a checkpoint file of format 1.
+# Script that loads a state from a checkpoint file in format 1.
 TAKEN_OVER_FROM_FORMER = """
 import io, torch, turning
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -88,7 +88,7 @@ fields = state.fields()
 print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
 print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
 """
-# Script that undoes a step that replaced buffers, and a step that removed a buffer.
+# Script that undoes two steps: one has replaced buffers, and the other has removed a buffer.
 UNDONE = """
 import torch, turning
 from distrain_trainer.pytorch.statistics import Statistics
@@ -106,7 +106,7 @@ statistics.restore()
 print(model[0].last)
 """
 
-# Script that prints the number of trainable parameters of each built-in model, and of mnist for 8 x 8 pixels.
+# Script that prints the number of trainable parameters of each built-in model, and of mnist for images of 8 x 8 pixels.
 COUNT_PARAMETERS = """
 import torch
 from distrain_trainer.models import MODELS
@@ -118,8 +118,8 @@ with torch.device("meta"):  # The weights are described, and not computed.
     print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
 
-# Script that seeds steps on a CPU. It prints how many calls PyTorch queues until CUDA is initialized, and whether equal
-# seeds give equal numbers.
+# Script that seeds steps on a machine without a GPU. It prints two results: how many calls PyTorch queues until CUDA is
+# initialized, and whether the same seed gives the same numbers.
 SEEDS = """
 import torch
 from distrain_trainer.pytorch.training import Computer
@@ -130,7 +130,8 @@ for seed in (1, 2, 1):
 print(len(torch.cuda._queued_calls) - stored, numbers[0] == numbers[2] != numbers[1])
 """
 
-# Script whose argument is a JSON map of scripts by name. It runs each script, and prints their outputs as JSON.
+# Script whose argument is a JSON object that maps names to scripts. It runs each of these scripts, and prints their
+# outputs as JSON.
 RUN_EACH = """
 import contextlib, io, json, sys, traceback
 printed = {}
@@ -155,7 +156,7 @@ SCRIPTS_TO_RUN = {
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
-# For code that both programs share. mpirun starts faster than torchrun, because torchrun itself imports PyTorch.
+# For code that both programs share. mpirun starts faster than torchrun, because torchrun itself also imports PyTorch.
 ONE_PROGRAM = pytest.mark.parametrize("program", one_of(["pytorch-horovod", "pytorch-ddp"]), indirect=True)
 
 
@@ -166,7 +167,7 @@ def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
 
 @pytest.fixture(scope="module")
 def printed(digits: Path) -> Mapping[str, str]:
-    """The output of each script in SCRIPTS_TO_RUN. One process runs them all, as importing PyTorch takes seconds."""
+    """The output of each script. A single process runs all scripts, because importing PyTorch takes seconds."""
     command = ["python3", "-c", RUN_EACH, json.dumps(SCRIPTS_TO_RUN)]
     run = run_in_image("pytorch", command, digits, **TURNING, timeout=300)
     assert run.returncode == 0, run.stderr
@@ -176,14 +177,14 @@ def printed(digits: Path) -> Mapping[str, str]:
 
 def test_models_have_their_published_parameters(printed: Mapping[str, str]) -> None:
     expected = [f"{name} {described.parameters['pytorch']}" for name, described in MODELS.items()]
-    # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
+    # The terms are the weights and biases of the layers: 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
     assert printed["counted"].splitlines() == [*expected, "mnist of 8x8 53002"]
 
 
-# A single rank can also run without mpirun and torchrun.
+# With a single rank, a program also runs without mpirun and torchrun.
 @pytest.fixture(scope="module", params=one_of(["nothing", "pytorch-horovod", "pytorch-ddp"]))
 def resnet50(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of one rank that writes its model, and then loads the written weights into a new model."""
+    """A run with one rank that writes its model, and then loads the written weights into a new model."""
     starter, name = (alone_of, "pytorch-ddp") if request.param == "nothing" else (None, request.param)
     out = tmp_path_factory.mktemp("resnet50")
     out.chmod(0o777)
@@ -210,7 +211,7 @@ def test_saved_weights_load_into_the_model(resnet50: Run) -> None:
 def weights_after(
     program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
 ) -> list[Weights]:
-    """Return each rank's weights after an epoch of two steps, and after one more step."""
+    """Return the weights of each rank after an epoch of two steps, and after one more step."""
     folder.mkdir()
     folder.chmod(0o777)
     arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
@@ -226,7 +227,7 @@ def weights_after(
 
 @dataclass(frozen=True)
 class Alone:
-    """The weights after a run of one rank. Both programs must reach the same weights on two ranks."""
+    """The weights after a run with one rank. On two ranks, both programs must reach the same weights."""
 
     optimizer: str
     weights: Weights
@@ -239,13 +240,13 @@ def alone(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest
     return Alone(request.param, weights)
 
 
-# `make test` runs this with DDP. Horovod is tested with TensorFlow in test_training.py.
+# In `make test`, this test runs only with DistributedDataParallel. test_training.py tests Horovod with TensorFlow.
 @pytest.mark.parametrize("program", one_of(["pytorch-ddp", "pytorch-horovod"]), indirect=True)
 def test_two_ranks_end_where_one_with_the_whole_batch_does(
     alone: Alone, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
+    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
     first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=alone.optimizer)
 
     own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
@@ -279,16 +280,16 @@ def test_state_of_the_first_format_is_taken_over_in_every_type(printed: Mapping[
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run of two ranks that is restarted after two steps and makes a third one: its log and its last checkpoint."""
+    """The log and the last checkpoint of a run of two ranks that is restarted before its third and last step."""
 
     log: str
     saved: Mapping[str, Mapping[str, Any]]
 
 
-# `make test` runs pytorch-ddp, because DistributedDataParallel also handles buffers.
+# `make test` runs pytorch-ddp, because DistributedDataParallel also changes buffers.
 @pytest.fixture(scope="module", params=one_of(PROGRAMS))
 def resumed(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
-    """A resumed run of a model with every kind of state, shared by several tests."""
+    """A resumed run of a model that has every kind of state. Several tests share this run."""
     program, folder, log = ProgramInImage.named(request.param, digits), tmp_path_factory.mktemp("resumed"), ""
     folder.chmod(0o777)
     mounts = {**TURNING["mounts"], folder: "/out"}
@@ -359,7 +360,7 @@ def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
 @pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
 @pytest.mark.parametrize("ranks", one_of([1, 2]))
 def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, ranks: int, tmp_path: Path) -> None:
-    # The step that is left out restores the statistics of batch normalization.
+    # If a step is left out, the batch normalization statistics from before the step are restored.
     usual, behind = (
         train_with_a_bad_batch(program, tmp_path / name, *more, ranks=ranks)
         for name, *more in (("at-once",), ("later", "--ahead"))

@@ -1,4 +1,7 @@
-"""Run the code of docs/training.md that loads a run's model without the trainer, in the frameworks' images."""
+"""docs/training.md shows code that loads the model of a run without the trainer.
+
+Test this code in the images of the frameworks.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from tests.trainer.conftest import ProgramInImage, Run, run_in_image
 
 PAGE = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
 TITLES = {"tensorflow-horovod": "TensorFlow", "pytorch-ddp": "PyTorch", "mxnet-horovod": "MXNet"}
-# Code that runs first. It sets `images` in the framework's layout, and `expected`, the logits of the framework's own
-# model file.
+# Code that runs first. It sets two variables: `images`, in the framework's layout, and `expected`, which are the logits
+# of the model in the framework's own file.
 BEFORE = {
     "tensorflow": """
 import os
@@ -51,14 +54,17 @@ print(logits.shape, np.abs(logits - expected).max() <= 1e-5 * np.abs(expected).m
 
 
 def code_of(section: str, title: str) -> str:
-    """Return the code block after the section's paragraph that begins with `title`, a framework's name."""
+    """Return the code block that follows the paragraph which begins with `title`, the name of a framework."""
     text = PAGE.partition(f"\n### {section}\n")[2].partition("\n### ")[0]
     (code,) = re.findall(rf"^{title}(?:.+\n)+\n((?:    .*\n|\n)+)", text, flags=re.MULTILINE)
     return textwrap.dedent(code)
 
 
 def load(framework: str, title: str, folder: Path) -> Run:
-    """Run the page's code in a run's output folder, and compare its logits with those of the framework's own file."""
+    """Run the page's code in the output folder of a run.
+
+    Compare its logits with those of the model in the framework's own file.
+    """
     (folder / "load.py").write_text(BEFORE[framework] + code_of("Load the model elsewhere", title) + AFTER)
     command = ["sh", "-c", "cd /out && exec python3 load.py"]
     return run_in_image(framework, command, folder, env={"PYTHONPATH": "/out"}, mounts={folder: "/out"}, timeout=240)

@@ -1,4 +1,4 @@
-"""Test that runs with data, checkpoints and output in S3 finish although the network is faulty."""
+"""Test that runs whose data, checkpoints and output are in S3 finish, although the network is faulty."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.trainer.conftest import FORKED, ProgramInImage, tried_by
 from tests.trainer.fixtures.faults import FAULTS
 
 SAMPLES, EPOCHS = 48, 12
-# With larger images, the training would take longer, and checkpoints would be larger.
+# Larger images would make the training slower, and the checkpoints larger.
 SIZE = 32
-# Longer than the watchdog's limit for a step, 30 s.
+# This is longer than 30 s, the watchdog's limit for a step.
 SECONDS_AWAY = 45
-# The fault that each run of the tests injects after an outage: responses whose body ends too soon.
+# The fault that `make test` injects after the outage: the body of each response ends too soon.
 TRIED = "cut"
 
 
 @pytest.fixture
 def bucket(s3_server: Any, tmp_path: Path) -> str:
-    """A bucket that contains images below data/."""
+    """A bucket that contains images at data/."""
     client = s3_server.boto3_client()
     client.create_bucket(Bucket=(bucket := f"run-{time.monotonic_ns()}"))
     for part in ("train", "val"):
@@ -57,7 +57,7 @@ def run_to_the_end(program: ProgramInImage, bucket: str, env: dict[str, str], pr
 
 
 def assert_written(program: ProgramInImage, bucket: str, server: Any) -> None:
-    """Assert that the bucket contains a finished HEAD, a checkpoint and the model."""
+    """Assert that the bucket contains the HEAD of a finished run, a checkpoint and the model."""
     client = server.boto3_client()
     head = json.load(client.get_object(Bucket=bucket, Key="saved/HEAD")["Body"])
     assert head["state"] == "finished"
@@ -65,7 +65,7 @@ def assert_written(program: ProgramInImage, bucket: str, server: Any) -> None:
     assert client.get_object(Bucket=bucket, Key=f"out/{program.program.model}")["ContentLength"] > 1000
 
 
-# Full matrix only: the next test injects TRIED, and test_faults.py tests each fault alone.
+# Full matrix only: the next test injects the fault TRIED, and test_faults.py tests each fault separately.
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_run_comes_to_its_end_through(
@@ -85,7 +85,7 @@ def test_run_comes_to_its_end_through(
 
 @contextmanager
 def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
-    """Stop the proxy after a checkpoint has been saved, and start it again later with the fault TRIED."""
+    """Stop the proxy after a checkpoint is saved. Later, start it again with the fault TRIED."""
 
     def has_checkpoint() -> bool:
         listed = server.boto3_client().list_objects_v2(Bucket=bucket, Prefix="saved/")
@@ -106,13 +106,13 @@ def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
         thread.join()
 
 
-# All programs use the same code for S3. While a rank of pytorch-ddp waits for the server, the other ranks use no
-# processor. Under mpirun they would.
+# All programs access S3 with the same code. In pytorch-ddp, the other ranks use no processor while one rank waits for
+# the server. Under mpirun they would.
 @tried_by("pytorch-ddp")
 def test_run_waits_for_a_server_that_is_away_and_goes_on_through_its_fault(
     program: ProgramInImage, bucket: str, s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str]
 ) -> None:
-    # The delay is long enough that the training does not end before the outage.
+    # This delay makes the training long enough that it does not end before the outage.
     s3_proxy.set(Delay=0.1)
     with away_once_saved(bucket, s3_server, s3_proxy):
         run_to_the_end(program, bucket, s3_env, s3_proxy)

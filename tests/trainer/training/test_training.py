@@ -1,4 +1,4 @@
-"""Test whole runs of every program. All ranks run in one container of the framework's image."""
+"""Test whole runs of every program. All ranks run in one container, from the framework's image."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInIm
     assert run.stdout.startswith("trainer.precision: fp16 needs a GPU and none is visible; training in fp32\n")
 
 
-# Full matrix only: in the next test, two ranks of every program learn the digits.
+# Full matrix only: in the next test, two ranks learn the digits with every program.
 @pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("ranks", [1, 4])
@@ -62,7 +62,7 @@ def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(name: str,
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.95
 
 
-# In the cluster's tests, the other frameworks learn digits from S3.
+# The tests on the lab's cluster train the other frameworks on digits in S3.
 @tried_by("mxnet-horovod")
 def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
     program: ProgramInImage, digits_uri: str, s3_server: Any, s3_env: dict[str, str]
@@ -91,7 +91,7 @@ def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
     assert len(written(program.program.model)) > 50_000 * BYTES_OF_A_FLOAT
 
 
-# Full matrix only: the next test checks the same, except for the variables of the optimizer.
+# Full matrix only: the next test checks the same, except for the optimizer's variables.
 @pytest.mark.full
 def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
     run = mpirun(
@@ -110,7 +110,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
     horovod = ProgramInImage.named("tensorflow-horovod", digits)
 
     def weights_after(ranks: int, batch_size: int) -> dict[str, list[list[Any]]]:
-        """Return each rank's weights before rank 0 shares its weights, and at the end."""
+        """Return the weights that each rank has before rank 0 shares its weights, and those at the end."""
         folder = tmp_path / str(ranks)
         folder.mkdir()
         folder.chmod(0o777)
@@ -125,7 +125,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             for when in ("start", "end")
         }
 
-    # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
+    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
     alone, two = weights_after(1, 1436), weights_after(2, 718)
 
     assert any(not np.array_equal(first, second) for first, second in zip(*two["start"], strict=True))
@@ -145,7 +145,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             r"s3\.secretName: .* refuses the keys of this Secret",
             id="wrong-key",
         ),
-        # storage/test_refusals.py tests the following errors without a program.
+        # storage/test_refusals.py tests the following errors without running a program.
         pytest.param(
             "--data s3://digitz/x",
             {},
@@ -182,15 +182,15 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
     run = mpirun(*TRAINER, "--epochs", "1", *arguments.split(), env={**s3_env, **environment})
 
     assert_refused(run, message)
-    # The error must come before the training.
+    # The error must come before the training begins.
     assert run.stdout == ""
 
 
-# `make test` counts the parameters of PyTorch's and MXNet's models only.
+# In `make test`, only the parameters of the models of PyTorch and MXNet are counted.
 @pytest.mark.full
 @pytest.mark.parametrize("names", [("mnist", "vgg16"), ("resnet50",)])
 def test_models_have_their_published_parameters(names: tuple[str, ...], mpirun: Mpirun) -> None:
-    # In a TensorFlow graph, the weights are only described, not computed.
+    # While a TensorFlow graph is built, the weights are only described, and not computed.
     count = (
         "import sys; import tensorflow as tf; tf.Graph().as_default().__enter__()\n"
         "from distrain_trainer.models import MODELS; from distrain_trainer.tensorflow.models import build\n"
@@ -206,7 +206,7 @@ def test_models_have_their_published_parameters(names: tuple[str, ...], mpirun: 
     assert run.stdout.splitlines() == expected, run.stderr
 
 
-# Full matrix only: test_pytorch.py trains PyTorch's resnet50 in each run of the tests.
+# Full matrix only: in `make test`, test_pytorch.py trains the resnet50 of PyTorch.
 @pytest.mark.full
 def test_resnet50_trains(mpirun: Mpirun) -> None:
     run = mpirun(*TRAINER, "--model", "resnet50", "--steps", "2", "--batch-size", "1", ranks=1)

@@ -1,6 +1,7 @@
-"""Test that wrong input ends all ranks of a run, with the same error line and exit code in every program.
+"""Test that wrong input ends all ranks of a run, in every program with the same error line and exit code.
 
-A program's starter (conftest.py) returns after all ranks have ended. A test fails if they do not end in time.
+The starter of a program (conftest.py) returns only after all ranks have ended. So a test fails if some rank does not
+end in time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
     assert_refused(run, r"data\.uri: s3://datasets/none holds nothing; put .* there")
 
 
-# A TFJob's chief does not train and waits for its workers, so the chief must detect the mistake, too.
+# The chief of a TFJob does not train, but it waits for its workers. So the chief must detect this mistake, too.
 @tried_by("tensorflow-ps")
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "1438", ranks=1, starter=FORKED.get(program.name))
@@ -79,13 +80,14 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
     assert_refused(run, r"trainer\.learningRate: the loss is nan at step \d+; lower trainer\.learningRate")
 
 
-# This test uses torchrun, because most tests here start a program with mpirun. test_mxnet.py and
-# test_parameter_server.py test lost processes of jobs with servers.
+# This test uses torchrun, because most other tests in this module use mpirun. test_mxnet.py and
+# test_parameter_server.py test what happens if a job with servers loses a process.
 @tried_by("pytorch-ddp")
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
     run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"}, timeout=300)
 
-    # Under mpirun the error is the rank's own line. If each process has its own log, the chief's log names the process.
+    # Under mpirun, the error is the line of the rank itself. If each process has its own log, the error in the chief's
+    # log names the process.
     assert_refused(
         run, r"(data\.uri: gone from rank 1|worker 0 has ended before the training, .* its log says why)", code=(1, 2)
     )
@@ -93,7 +95,7 @@ def test_rank_that_fails_alone(program: ProgramInImage) -> None:
 
 @pytest.fixture
 def models(program: ProgramInImage, tmp_path: Path) -> Path:
-    """A folder with a user's models for the program's framework."""
+    """A folder that contains user models for the framework of the program."""
     tmp_path.chmod(0o755)
     broken = "def one_argument(shape): ...\n\ndef nothing(shape, classes): ...\n"
     (tmp_path / "small.py").write_text(USER_MODELS[program.program.framework] + broken)
@@ -104,7 +106,7 @@ def models(program: ProgramInImage, tmp_path: Path) -> Path:
 def with_model(
     program: ProgramInImage, models: Path, model: str, *, ranks: int = 2, starter: Starter | None = None
 ) -> Run:
-    """Train a model from the folder `models`."""
+    """Train a model that is in the folder `models`."""
     in_image: dict[str, Any] = {"env": {"PYTHONPATH": "/models"}, "mounts": {models: "/models"}}
     return program(*DIGITS, "--model", model, ranks=ranks, starter=starter, **in_image)
 
@@ -118,7 +120,7 @@ def with_model(
             r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
             id="import-fails",
         ),
-        # models/test_user.py tests these errors without a program.
+        # models/test_user.py tests these errors without running a program.
         pytest.param(
             "absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module", marks=FULL
         ),
@@ -146,7 +148,7 @@ def test_users_model_that_is_none(program: ProgramInImage, models: Path, model: 
     assert_refused(with_model(program, models, model), message)
 
 
-# All programs use the same code for this check.
+# All programs make this check with the same code.
 @SHARED
 def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> None:
     run = with_model(program, models, "small:wrong_classes")
@@ -159,7 +161,7 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
 @tried_by("pytorch-ddp", "mxnet-horovod")
 @pytest.mark.parametrize("ranks", one_of([1, 2]))
 def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage, ranks: int) -> None:
-    # Do not use FORKED: PyTorch must be imported after the trainer has set which warnings PyTorch prints.
+    # Do not use FORKED here: the trainer sets which warnings PyTorch prints, and PyTorch must be imported after that.
     starter = alone_of if (program.name, ranks) == ("pytorch-ddp", 1) else None
 
     run = with_model(program, USER_MODELS_FOLDER, "unused:net", ranks=ranks, starter=starter)
@@ -177,14 +179,14 @@ def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImag
 def test_reentrant_checkpointing_in_the_users_model(program: ProgramInImage) -> None:
     run = with_model(program, USER_MODELS_FOLDER, "reentrant:net", ranks=1, starter=alone_of)
 
-    # PyTorch prints a warning before, so the error is not the first line.
+    # PyTorch prints a warning first, so the error is not in the first line.
     assert run.returncode == 2, run.stderr
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
     assert len(lines) == 1
     assert lines[0].startswith("distrain: trainer.model: a step computes a parameter's gradient twice, ")
 
 
-# Full matrix only: other tests, such as test_state.py, also train users' models of each framework.
+# Full matrix only: other tests, such as test_state.py, train a user's model with each framework too.
 @FULL
 @SHARED
 def test_users_model_trains(program: ProgramInImage, models: Path) -> None:

@@ -1,4 +1,4 @@
-"""The built-in TensorFlow model, after a layer whose variables are not floating-point numbers."""
+"""The built-in TensorFlow model behind a layer whose variables are not floating-point numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain_trainer.tensorflow import models
 
 
 class Counted(tf.keras.layers.Layer):
-    """A layer that counts training steps, and sets a flag in the first one."""
+    """A layer that counts the training steps, and sets a flag in the first step."""
 
     def build(self, shape: Any) -> None:
         self.steps = self.add_weight(name="steps", shape=(), dtype=tf.int64, initializer="zeros", trainable=False)

@@ -1,4 +1,7 @@
-"""A model that draws random numbers from Python, NumPy and its framework. Tests put this folder on PYTHONPATH."""
+"""A model that draws random numbers from the generators of Python, NumPy and its framework.
+
+Tests put this folder on PYTHONPATH.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def keras_net(shape: tuple[int, ...], classes: int) -> Any:
 
     class Drawing(tf.keras.layers.Layer):
         def call(self, images: Any, training: bool = False) -> Any:
-            # TensorFlow runs the Python code of call() only once, to compile the layer, but `drawn` in each step.
+            # TensorFlow runs the Python code of call() only once, when it compiles the layer. It runs `drawn` in every
+            # step.
             return images * tf.ensure_shape(tf.numpy_function(drawn, [], tf.float32), ()) if training else images
 
     layers = tf.keras.layers

@@ -1,11 +1,15 @@
-"""Models that overflow in fp16 until the loss scale has been reduced. Tests put this folder on PYTHONPATH."""
+"""Models whose gradients overflow in fp16 until the loss scale has been reduced.
+
+Tests put this folder on PYTHONPATH.
+"""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-# Images are multiplied by this factor, so gradients overflow in fp16 with the frameworks' initial loss scale.
+# Images are multiplied by this factor, so that gradients in fp16 overflow with the initial loss scale of each
+# framework.
 LARGE = 16
 
 
@@ -29,7 +33,7 @@ def gluon_net(shape: Any, classes: int) -> Any:
     from mxnet.gluon import nn
 
     class Product(nn.HybridBlock):
-        """A dense layer without a matrix product: on the CPU, MXNet has no matrix product in fp16."""
+        """A dense layer that does not use a matrix product, because MXNet has none in fp16 on the CPU."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Models of 256 MiB, one per framework. With the momentum of each weight, the state has 512 MiB."""
+"""Models of 256 MiB, one for each framework. Each weight also has a momentum, so the state has 512 MiB."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def gluon_net(shape: Any, classes: int) -> Any:
 
 
 def layers(make: Any, size: int) -> list[Any]:
-    """Return layers with NUMBERS weights in total."""
+    """Return layers that have NUMBERS weights in total."""
     return [make() for _ in range(round(NUMBERS / size**2))]

@@ -1,4 +1,4 @@
-"""A model whose first training step adds state, for TensorFlow or PyTorch. Tests put this folder on PYTHONPATH."""
+"""A model for TensorFlow or PyTorch whose first training step adds state. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 

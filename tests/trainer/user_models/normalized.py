@@ -1,4 +1,4 @@
-"""A model with batch normalization for the framework that is installed. Tests put this folder on PYTHONPATH."""
+"""A model with batch normalization, for whichever framework is installed. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 

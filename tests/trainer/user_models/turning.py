@@ -1,4 +1,4 @@
-"""PyTorch models whose uncommon state changes in each training step. Tests put this folder on PYTHONPATH."""
+"""PyTorch models with unusual state, which changes in each training step. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain_trainer.checkpoint.arrays import TYPES
 
 
 class Turning(nn.Module):
-    """A model with a complex buffer, and with extra state (get_extra_state)."""
+    """A model that has a complex buffer, and extra state (get_extra_state)."""
 
     def __init__(self, calls: Any) -> None:
         super().__init__()
@@ -69,7 +69,10 @@ def expanded(shape: tuple[int, ...], classes: int) -> Any:
 
 
 class Replaced(nn.Module):
-    """A model that replaces its buffers with other tensors in each training step. One buffer is made by expand()."""
+    """A model that replaces its buffers by other tensors in each training step.
+
+    One of the buffers is made by expand().
+    """
 
     steps: Any
     seen: Any
@@ -95,9 +98,10 @@ def replaced(shape: tuple[int, ...], classes: int) -> Any:
 
 
 class Typed(nn.Module):
-    """A model with buffers of every type that a checkpoint can hold. Their values are random on each rank.
+    """A model that has a buffer of every type that a checkpoint can contain.
 
-    The first training step prints their digest.
+    On each rank, the buffers have other random values. In the first training step, the model prints a digest of the
+    values.
     """
 
     def __init__(self) -> None:
@@ -125,6 +129,6 @@ def typed(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def every(shape: tuple[int, ...], classes: int) -> Any:
-    """Return a model with the state of Turning, Typed and Replaced."""
+    """Return a model that has the states of Turning, Typed and Replaced together."""
     uncommon = (Turning(torch.zeros(1)), Typed(), Replaced())
     return nn.Sequential(*uncommon, nn.Flatten(), nn.Linear(prod(shape), classes))

@@ -1,4 +1,4 @@
-"""A model with a dense layer that its forward pass does not use. Tests put this folder on PYTHONPATH."""
+"""A model with a dense layer that its forward pass never calls. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check the sums, and time them.
+"""`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check and time the sums.
 
-`helm test` runs it on every rank. A job with wrong sums of gradients would train on, and nothing else would reveal the
-error.
+`helm test` runs this module on every rank. If sums of gradients were wrong, the job would train on, and no other check
+would reveal the error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# The module for each backend and each framework in the image.
+# The module that implements the all-reduce for each backend, by the framework that the image contains.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},
@@ -32,7 +32,8 @@ UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 SIZES = "1Ki,8Ki,64Ki,512Ki,4Mi,64Mi"
 HEADER = "     size     time/us  alg GB/s  bus GB/s"
 BYTES_OF_A_FLOAT = 4
-# The values are small integers. float32 represents their sums exactly up to this number, in any order of addition.
+# The summed values are small integers. float32 represents every integer up to LARGEST_EXACT exactly, so sums up to it
+# are exact in any order of addition.
 LARGEST_EXACT = 2**24
 VALUES = 1000
 
@@ -58,11 +59,12 @@ class Options:
 
 
 def main(argv: Sequence[str]) -> None:
-    # TensorFlow's C++ code would log its CPU features and more.
+    # Do not let TensorFlow's C++ code log the CPU's features and other details.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Import the framework last, because the import takes seconds. Mistakes in the arguments then show earlier.
+        # Import the framework last: the import takes seconds, and mistakes in the arguments are then reported before
+        # it.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()
@@ -71,7 +73,10 @@ def main(argv: Sequence[str]) -> None:
 
 
 def module_of(backend: str) -> str:
-    """Return the backend's module for the framework in this image. Raises ArgumentError if no framework fits."""
+    """Return the module that implements this backend with the framework in this image.
+
+    Raises ArgumentError if no framework in the image fits the backend.
+    """
     for package, module in BACKENDS[backend].items():
         if importlib.util.find_spec(package) is not None:
             return f"distrain_trainer.allreduce.{module}"
@@ -79,7 +84,7 @@ def module_of(backend: str) -> str:
 
 
 def run(options: Options, backend: Backend) -> None:
-    """Measure each size and print the table on rank 0. Raises SumError if a sum is wrong."""
+    """Measure the all-reduce for each size, and print the table on rank 0. Raises SumError if a sum is wrong."""
     say(backend, f"all-reduce of float32 over {backend.size} ranks, by {options.backend}")
     say(backend, HEADER)
     for size in options.sizes:
@@ -87,23 +92,26 @@ def run(options: Options, backend: Backend) -> None:
         # The first all-reduce also opens connections, so it is checked but not timed.
         require_right(backend.get(backend.all_reduce(mine)), ranks=backend.size, rank=backend.rank)
         say(backend, line(size, seconds=seconds_of_one(backend, mine, options.repeats), ranks=backend.size))
-    # A last all-reduce: if a rank has failed, the others wait here until the launcher ends them.
+    # Run one more all-reduce. If another rank has failed, this rank waits here until the launcher ends it.
     backend.all_reduce(backend.put(values(backend.rank, 1)))
     say(backend, f"all-reduce is right on {backend.size} ranks")
 
 
 def values(rank: int, count: int) -> NDArray[np.float32]:
-    """Return a rank's numbers. They differ by index and by rank, so that swapped elements give wrong sums."""
+    """Return a rank's numbers.
+
+    The values differ by index and by rank: if elements were swapped, the sums would be wrong.
+    """
     return (np.arange(count) % VALUES + rank + 1).astype(np.float32)
 
 
 def expected(ranks: int, count: int) -> NDArray[np.float32]:
-    """Compute the sum of all ranks' values: (index % VALUES) * ranks + (1 + 2 + ... + ranks)."""
+    """Compute the expected sum over all ranks: (index % VALUES) * ranks + (1 + 2 + ... + ranks)."""
     return ((np.arange(count) % VALUES) * ranks + ranks * (ranks + 1) // 2).astype(np.float32)
 
 
 def require_right(total: NDArray[np.float32], *, ranks: int, rank: int) -> None:
-    """Raise SumError, with the first wrong number, unless every number is exact."""
+    """Raise SumError unless every element of the sum is exact. The error shows the first wrong element."""
     right = expected(ranks, total.size)
     assert right.max() <= LARGEST_EXACT, f"{ranks} ranks are too many for exact sums"
     wrong = np.flatnonzero(total != right)
@@ -123,10 +131,11 @@ def seconds_of_one(backend: Backend, mine: object, repeats: int) -> float:
 
 
 def line(size: int, *, seconds: float, ranks: int) -> str:
-    """Return a line of the table. `size` is in bytes.
+    """Return one line of the table of results. `size` is in bytes.
 
-    The bandwidths are defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). Algorithm bandwidth is size over time.
-    Bus bandwidth is algorithm bandwidth times 2(N-1)/N: what each link carries in a ring all-reduce of N ranks.
+    The bandwidths are defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is the size
+    divided by the time. The bus bandwidth is the algorithm bandwidth times 2(N-1)/N, which is the traffic on each link
+    in a ring all-reduce of N ranks.
     """
     algorithm = size / seconds / 1e9
     bus = algorithm * 2 * (ranks - 1) / ranks
@@ -144,7 +153,7 @@ def say(backend: Backend, text: str) -> None:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """Parse a command line. Raises ArgumentError if it is invalid."""
+    """Parse a command line. Raises ArgumentError if the argument is invalid."""
     parser = _Parser(prog="distrain_trainer.allreduce", allow_abbrev=False)
     parser.add_argument("--backend", choices=sorted(BACKENDS), required=True, help="what the ranks train with")
     parser.add_argument("--sizes", default=SIZES, help="bytes of each tensor, such as 512,1Ki,64Mi")

@@ -19,6 +19,6 @@ def connect() -> Backend:
 
 def all_reduce(tensor: Any) -> Any:
     total = hvd.allreduce(tensor, op=hvd.Sum, name=f"allreduce_{len(tensor)}")
-    # On a GPU the sum is only queued. Reading one number waits for the whole sum.
+    # On a GPU, hvd.allreduce only queues the sum. Reading one element waits until the whole sum is computed.
     total[0].numpy()
     return total

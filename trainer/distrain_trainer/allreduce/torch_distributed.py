@@ -27,7 +27,8 @@ def connect() -> Backend:
 
 
 def all_reduce(tensor: Any) -> Any:
-    # Copy the tensor, as all_reduce works in place. The copy takes little of the measured time.
+    # Copy the tensor first, because all_reduce overwrites its argument. The copy takes only a small part of the
+    # measured time.
     total = tensor.clone()
     dist.all_reduce(total)
     if tensor.is_cuda:

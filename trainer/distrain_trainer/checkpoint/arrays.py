@@ -13,10 +13,11 @@ import numpy.typing as npt
 from distrain_trainer.errors import ArgumentError
 
 Array = npt.NDArray[Any]
-# A state's arrays by name. Types that NumPy does not have (bfloat16) are held as unsigned integers of the same size.
+# The arrays of a training state, keyed by name. NumPy lacks the type bfloat16, so such arrays are stored as unsigned
+# integers of the same size.
 Arrays = Mapping[str, Array]
 
-# Framework's name of an element type -> its name in safetensors, and the NumPy type that holds it.
+# Maps the framework's name of an element type to its safetensors name and to the NumPy type that stores it.
 TYPES = {
     "float64": ("F64", "float64"),
     "int64": ("I64", "int64"),
@@ -35,23 +36,22 @@ TYPES = {
 }
 NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
-# The NumPy type of an array of bfloat16 that is passed on without its Field: a structured type with the field
-# `bfloat16`.
+# The NumPy type of a bfloat16 array when no Field comes with the array: a structured type with the field `bfloat16`.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 
 
 @dataclass(frozen=True)
 class Field:
-    """An array's safetensors type and its shape."""
+    """The type and the shape of an array, with the type's name in safetensors."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, name: str, dtype: str, shape: Iterable[int]) -> Field:
-        """Return the field of an array, given a framework's type name.
+        """Return the Field of an array, given the framework's name for its element type.
 
-        Raises ArgumentError if TYPES lacks that name.
+        Raises ArgumentError if TYPES does not contain that type.
         """
         if dtype not in TYPES:
             raise ArgumentError(
@@ -61,7 +61,7 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """The frameworks' name of the element type."""
+        """The element type's name in the frameworks."""
         return NAMES[self.dtype]
 
     @property
@@ -75,7 +75,7 @@ Fields = Mapping[str, Field]
 
 @dataclass(frozen=True)
 class Cut:
-    """A piece of a flattened array in a file: the number of the piece's first element, and the whole array's shape."""
+    """A piece of a flattened array in a file: the index of its first element, and the shape of the whole array."""
 
     start: int
     shape: tuple[int, ...]
@@ -85,17 +85,20 @@ Cuts = Mapping[str, Cut]
 
 
 def elements(array: Any, cut: Cut | None, size: int) -> Any:
-    """Return an array of NumPy, PyTorch or MXNet as it is, or `size` elements of it as a flat array if it is cut."""
+    """Return an array of NumPy, PyTorch or MXNet unchanged.
+
+    If the array is cut, return `size` of its elements as a flat array.
+    """
     return array if cut is None else array.reshape(-1)[cut.start : cut.start + size]
 
 
 def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the entries whose name has the prefix, under their names without the prefix."""
+    """Return the entries whose names begin with the prefix, with the prefix removed from their names."""
     return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
 
 
 def require_same_model(fields: Fields, start: Fields) -> None:
-    """Raise ArgumentError if the model's arrays have changed since the start: a checkpoint could not be loaded."""
+    """Raise ArgumentError if a step has changed which arrays the model has: no run could load a checkpoint then."""
     before, now = subset(start, "model."), subset(fields, "model.")
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
@@ -111,5 +114,5 @@ def require_same_model(fields: Fields, start: Fields) -> None:
 
 
 def shapes(fields: Fields) -> dict[str, list[int]]:
-    """Return the shapes of the model's arrays, by their names in the model."""
+    """Return the shape of each array of the model, keyed by the array's name in the model."""
     return {name: list(field.shape) for name, field in subset(fields, "model.").items()}

@@ -1,4 +1,4 @@
-"""Keep host memory for a run's state: for the files that a rank saves, and for the state that it loads."""
+"""Keep host memory for a run's state: for the files that this rank saves, and for the state that this rank loads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from distrain_trainer.checkpoint.layout import Part, header_of, places_in, plan,
 
 
 class Buffer:
-    """Host memory for one state. It is reused, because a copy to newly allocated pages takes five times as long."""
+    """Host memory for one state.
+
+    The memory is reused, because copying to newly allocated pages takes five times as long.
+    """
 
     def __init__(self) -> None:
         self._memory = np.zeros(0, dtype=np.uint8)
         self._reserving = threading.Lock()
 
     def reserve(self, size: int, *, touches: bool = True) -> None:
-        """Allocate at least `size` bytes. Touch each page, unless the caller writes all pages at once."""
+        """Allocate at least `size` bytes.
+
+        Write to each page once, unless the caller is going to write all pages at once.
+        """
         with self._reserving:
             if len(self._memory) < size:
-                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
+                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory before allocating the new memory.
                 self._memory = np.empty(size, dtype=np.uint8)
                 if touches:
                     self._memory.fill(0)
@@ -33,19 +39,22 @@ class Buffer:
             self._memory = np.zeros(0, dtype=np.uint8)
 
     def place(self, parts: Sequence[Part]) -> Arrays:
-        """Write the parts' headers into the buffer, and return the parts' arrays and pieces for the caller to fill."""
+        """Write the headers of the parts into the buffer, and return the arrays and pieces, for the caller to fill."""
         self.reserve(parts[-1].end)
         for part in parts:
             self._memory[part.start : part.data] = np.frombuffer(part.header, dtype=np.uint8)
         return {name: self._view(place, part.fields[name]) for part in parts for name, place in places_in(part)}
 
     def arrays(self, parts: Sequence[Part]) -> Arrays:
-        """Return the whole arrays of a checkpoint's parts as views of the buffer. Copy an array to keep it."""
+        """Return the whole arrays of a checkpoint's parts, as views of the buffer.
+
+        The next use of the buffer overwrites them, so copy an array to keep it.
+        """
         found: dict[str, Array] = {}
         for part in parts:
             fields = part.whole_fields
             for name, place in places_in(part):
-                if name not in found:  # The other pieces of a cut array follow the first one.
+                if name not in found:  # The array begins with its first piece; its other pieces follow in the buffer.
                     found[name] = self._view(place, fields[name])
         return found
 
@@ -57,7 +66,7 @@ class Buffer:
         return self._memory.data[start:end]
 
     def fill(self, arrays: Arrays) -> list[Part]:
-        """Copy arrays of NumPy's types, or of BFLOAT16, into the buffer, and return their parts."""
+        """Copy arrays of NumPy's types or of type BFLOAT16 into the buffer, and return the parts that contain them."""
         parts = plan(_fields_in(arrays))
         for name, place in self.place(parts).items():
             place[...] = arrays[name].view(place.dtype)
@@ -65,7 +74,7 @@ class Buffer:
 
 
 def write_file(path: Path, arrays: Arrays) -> None:
-    """Write arrays of NumPy's types, or of BFLOAT16, to one file of the safetensors format."""
+    """Write arrays of NumPy's types or of type BFLOAT16 to a single file of the safetensors format."""
     fields = widest_first(_fields_in(arrays))
     with path.open("wb") as file:
         file.write(header_of(fields, {}))

@@ -1,4 +1,4 @@
-"""List, write and delete the files of checkpoints. Each checkpoint is a folder; its manifest is written last."""
+"""List, write and delete the files of checkpoints. Each checkpoint is a folder. Its manifest is written last."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from distrain_trainer.errors import CheckpointError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
-# Only folders of such names are listed: others, for example a volume's lost+found, may not be readable.
+# List only folders with such names: the trainer may have no permission to read other folders, such as a volume's
+# lost+found.
 NAME = r"\d+-\d+"
-# The files of a checkpoint of any format, the ranks' reports, and the hidden unfinished files of FolderStore.
+# Names of files in a checkpoint's folder: those of every checkpoint format, the ranks' reports, and the hidden
+# unfinished files of FolderStore.
 OURS = re.compile(r"(manifest\.json|rank-\d+\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint, and where its arrays are in a Buffer."""
+    """A complete checkpoint, and the places of its arrays in a Buffer."""
 
     name: str
     manifest: Manifest
@@ -38,7 +40,10 @@ def name_of(generation: int, samples: int) -> str:
 
 
 def place(name: str) -> tuple[int, int]:
-    """Return the generation and the samples in a checkpoint's name. Checkpoints are ordered by these two numbers."""
+    """Return the two numbers in a checkpoint's name: the generation and the number of samples.
+
+    Checkpoints are ordered by generation, then by samples.
+    """
     generation, samples = name.split("-")
     return int(generation), int(samples)
 
@@ -54,21 +59,21 @@ def _names_in(files: Iterable[str]) -> list[str]:
 
 
 def last_there(store: Store) -> tuple[int, str | None]:
-    """Return the generation and name of the newest checkpoint, or 0 and None if there is none.
+    """Return the generation and the name of the newest checkpoint, or 0 and None if the store contains no checkpoint.
 
-    Only folders with a valid manifest count, as other programs' folders may have such names too.
+    Only folders with a valid manifest count, because folders of other programs may have names of this form too.
     """
     for name in names(store):
         try:
             if _manifest(store, name):
                 return place(name)[0], name
-        except NewerError:  # `read` refuses this checkpoint later.
+        except NewerError:  # `read` will refuse a checkpoint of a newer format later.
             return place(name)[0], name
     return 0, None
 
 
 def _manifest(store: Store, name: str) -> Manifest | None:
-    """Return a checkpoint's manifest, or None if it is missing, damaged, or copied from a checkpoint of another name.
+    """Return a checkpoint's manifest, or None if it is missing, damaged, or that of a checkpoint of another name.
 
     Raises NewerError and StorageError.
     """
@@ -87,9 +92,10 @@ def _manifest_in(content: bytes, name: str) -> Manifest | None:
 
 
 def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list[str]:
-    """Return the files of a checkpoint's folder that may be deleted, the manifest first. Return none for other folders.
+    """Return the files of a checkpoint's folder that may be deleted, with the manifest first.
 
-    A folder without a manifest counts as an incomplete checkpoint only if it holds no other files.
+    For other folders, return no files. A folder without a manifest counts as an incomplete checkpoint only if all its
+    files belong to checkpoints.
     """
     tell(f"reading {store.path(f'{name}/{MANIFEST}')}")
     there = [file for file in files if file.startswith(f"{name}/")]
@@ -99,12 +105,12 @@ def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list
         is_checkpoint = _manifest_in(held[0], name) if held else ours == there
     except NewerError:
         return []
-    # The manifest first, so that a checkpoint that is deleted only partly counts as incomplete.
+    # Delete the manifest first: if not all files get deleted, the checkpoint then counts as incomplete.
     return sorted(ours, key=lambda file: not file.endswith(MANIFEST)) if is_checkpoint else []
 
 
 def _is_whole(store: Store, name: str) -> bool:
-    # Read instead of listing, as a server's listing may lag behind.
+    # Read the manifest instead of listing the files, because a server's listing may be out of date.
     return store.read_tagged(f"{name}/{MANIFEST}") is not None
 
 
@@ -116,7 +122,7 @@ def of_another(store: Store, name: str, difference: str) -> CheckpointError:
 
 
 def write(store: Store, name: str, parts: Sequence[Part], buffer: Buffer, tell: Tell) -> dict[str, FileSum]:
-    """Write a rank's files of a checkpoint. Return their sizes and checksums.
+    """Write the files of a checkpoint that this rank saves. Return the sizes and checksums of the files.
 
     Raises StorageError if a file cannot be written.
     """
@@ -136,7 +142,7 @@ def complete(store: Store, name: str, manifest: Manifest, tell: Tell) -> None:
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
-    """Return a checkpoint's subject, or None if its manifest is missing, damaged or of an unknown format."""
+    """Return the subject of a checkpoint, or None if the manifest is missing, damaged or of an unknown format."""
     try:
         manifest = _manifest(store, name)
     except NewerError:
@@ -145,9 +151,9 @@ def subject_of(store: Store, name: str) -> Subject | None:
 
 
 def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
-    """Delete old checkpoints. Keep `keep` complete ones: the current one and the newest before it.
+    """Delete old checkpoints. Keep the newest `keep` complete checkpoints, including the current one.
 
-    Checkpoints that cannot be deleted stay.
+    Checkpoints that the store refuses to delete stay.
     """
     with contextlib.suppress(StorageError):
         files = _list(store, tell)
@@ -158,9 +164,10 @@ def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
 
 
 def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
-    """Delete incomplete checkpoints before `before`. On a full disk they would take the space of the next checkpoint.
+    """Delete incomplete checkpoints that are older than the checkpoint `before`.
 
-    Checkpoints that cannot be deleted stay.
+    On a full disk, these files would take the space of the next checkpoint. Checkpoints that the store refuses to
+    delete stay.
     """
     with contextlib.suppress(StorageError, OSError):
         files = _list(store, tell)
@@ -170,9 +177,10 @@ def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
 
 
 def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> None:
-    """Delete a rank's files of an incomplete checkpoint. The other ranks' files stay: they are not written again.
+    """Delete the files of an incomplete checkpoint that this rank has written.
 
-    Files that cannot be deleted stay.
+    The files of the other ranks stay, because those ranks do not write them again. Files that the store refuses to
+    delete stay.
     """
     with contextlib.suppress(StorageError, OSError):
         if not _is_whole(store, name):
@@ -180,7 +188,10 @@ def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> No
 
 
 def _list(store: Store, tell: Tell) -> list[str]:
-    """List the files of checkpoints. Call `tell` for each file, so that a long listing does not look like a hang."""
+    """List the files of all checkpoints.
+
+    Call `tell` for each file, because a long listing would otherwise look like a call that hangs.
+    """
     tell(f"listing {store.uri}")
     files = []
     for file in store.names(folders=NAME):

@@ -1,4 +1,4 @@
-"""Decide whether a finished run already has everything that the values ask for now."""
+"""Decide whether a finished run already has all steps and results that the values now ask for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Say = Callable[[str], None]
 
 
 def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: Say) -> str:
-    """Return what a finished run lacks of what the values ask for, or "" if it lacks nothing.
+    """Return a text about what the values ask for and the finished run does not have, or "" if nothing is missing.
 
-    Raises CheckpointError if the finished run has another subject or other data, StorageError if the output cannot be
-    read.
+    Raises CheckpointError if the finished run has another subject or other data, and StorageError if the output cannot
+    be read.
     """
     end = head.end
     if end is None:
@@ -39,12 +39,12 @@ def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: 
 
 
 def name_of_weights(config: Config, head: Head) -> str:
-    """Return the name that results.json has for the weights of one generation."""
+    """Return the name by which results.json identifies the weights of one generation."""
     return f"{config.checkpoint}#{head.generation}"
 
 
 def say_if_longer(config: Config, subject: Subject, at: Position | End, say: Say) -> None:
-    """Log a line if the run has more steps than the values ask for."""
+    """Log a line if the run has made more steps than the values ask for."""
     if _steps_left(config, subject, at) < 0:
         say(
             f"trains no further: {_length_of(config)}, and step {at.step} ({at.samples} samples) is made already; the "
@@ -62,9 +62,9 @@ def _require_same_data(config: Config, end: End) -> None:
 
 
 def _steps_left(config: Config, subject: Subject, at: Position | End) -> int:
-    """Return how many steps are left, or how many samples if trainer.epochs is set.
+    """Return how many steps the run still has to make, or how many samples if trainer.epochs is set.
 
-    The result is negative if the run has more of them than the values ask for.
+    The result is negative if the run has made more steps (or seen more samples) than the values ask for.
     """
     if config.steps is not None:
         return config.steps - at.step

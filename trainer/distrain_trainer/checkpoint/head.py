@@ -1,4 +1,7 @@
-"""Read and change HEAD. This file of a run names the job that holds the run, and the run's newest checkpoint."""
+"""Read and change HEAD.
+
+HEAD is the file of a run that names the job that holds the run, and the run's newest checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from distrain_trainer.storage import Store
 FILE = "HEAD"
 TRAINING, STOPPED, FINISHED = "training", "stopped", "finished"
 SECONDS_BETWEEN_BEATS = 10.0
-# The holder counts as gone after this long without a new heartbeat.
+# Seconds without a new heartbeat after which the holder of HEAD counts as dead.
 SECONDS_OF_SILENCE = 30.0
 RETIRED_KEPT = 64
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The processes that hold a run or ask for it: their job resource and their pods' UIDs."""
+    """A job that holds a run or asks for it: the name of the job resource, and the UIDs of its pods."""
 
     job: str
     pods: tuple[str, ...] = ()
@@ -34,9 +37,9 @@ class Holder:
 
 @dataclass(frozen=True)
 class End:
-    """Where a run finished: the last step, the samples seen, the subject's digest, and data.uri.
+    """The point at which a run finished: the last step, the samples seen, the digest of the subject, and data.uri.
 
-    `data` is None in runs of earlier trainers, which did not record it.
+    `data` is None if an earlier version of the trainer finished the run, because it did not record data.uri.
     """
 
     step: int
@@ -57,9 +60,9 @@ class End:
 class Head:
     """The content of a run's HEAD.
 
-    `heartbeat` is in Unix seconds. `since` is the generation that last began the training anew. `successor` is the job
-    that asks for the run, and `retired` are the UIDs of pods that may not hold the run again. `end` is where the run
-    finished last; it is valid only in the state FINISHED.
+    `heartbeat` is in Unix seconds. `since` is the first generation of the current training: the one that last started
+    from step 0. `successor` is the job that asks for the run. `retired` are the UIDs of pods that must not hold the run
+    again. `end` is the point at which the run last finished; it is valid only in the state FINISHED.
     """
 
     generation: int
@@ -82,7 +85,10 @@ class Head:
         return Holder(self.job, self.pods)
 
     def passed_to(self, new: Holder) -> Head:
-        """Return the HEAD after the new holder has taken it. If the job is another one, the old pods are retired."""
+        """Return the HEAD after a new holder has taken it.
+
+        If the new holder is another job, the pods of the old holder are retired.
+        """
         gone = () if new.job == self.job else self.pods
         return replace(
             self,
@@ -96,7 +102,10 @@ class Head:
         )
 
     def asked_by(self, new: Holder) -> Head:
-        """Return the HEAD after a new holder has asked for the run. If another job had asked, its pods are retired."""
+        """Return the HEAD after a job has asked for the run.
+
+        If a different job had asked before, the pods of that job are retired.
+        """
         overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
         return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
 
@@ -112,7 +121,7 @@ class Head:
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
-        # Earlier trainers wrote no `end`.
+        # Earlier versions of the trainer wrote no `end`.
         told.setdefault("end", None)
         known = {each.name: told[each.name] for each in fields(cls)}
         head = cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})
@@ -121,7 +130,7 @@ class Head:
 
 
 def _require_types(head: Head) -> None:
-    """Raise TypeError or ValueError if a field has another type than its annotation, as JSON may hold any value."""
+    """Raise TypeError or ValueError if a field does not have the type of its annotation: JSON may contain any value."""
     successor, end = head.successor or Holder(""), head.end or End(0, 0, "")
     texts = (head.job, *head.pods, *head.retired, successor.job, *successor.pods)
     numbers = (head.generation, head.since, end.step, end.samples)
@@ -134,9 +143,9 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Add the pods `more` to the retired pods `before`, without the pods `but`. Keep the last RETIRED_KEPT.
+    """Return the retired pods `before` followed by the pods `more`, without the pods in `but`.
 
-    If `more` has more than RETIRED_KEPT pods, all of them are kept.
+    Keep the last RETIRED_KEPT. If `more` contains more than RETIRED_KEPT pods, all of them are kept.
     """
     pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
     return tuple(pods[-max(RETIRED_KEPT, len(more)) :])

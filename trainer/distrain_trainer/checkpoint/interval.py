@@ -1,38 +1,38 @@
-"""Choose how long to train between two checkpoints."""
+"""Choose the time between two checkpoints."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-# Mean time between failures that end a job, in days, for one GPU: 6.50 failures per 1000 node-days with 8 GPUs per
-# node, measured on cluster RSC-1 by Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning
-# Research Clusters", arXiv:2410.21680). The plugin's derived values assume the same.
+# Mean time between failures that end a job, in days, for one GPU. Kokolis et al. 2024 measured 6.50 failures per 1000
+# node-days on the cluster RSC-1, whose nodes have 8 GPUs ("Revisiting Reliability in Large-Scale Machine Learning
+# Research Clusters", arXiv:2410.21680). The plugin uses the same number when it derives values.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# The first checkpoint comes early, because the cost of saving is unknown before.
+# Save the first checkpoint after SECONDS_TO_FIRST: the cost of saving is unknown until then.
 SECONDS_TO_FIRST = 60.0
-# Upper limit in seconds, for clusters whose machines fail more often than those of RSC-1.
+# Upper limit of the interval in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0
-# Lower limit in seconds. A failure also costs a restart of about a minute. More frequent checkpoints would save less
-# time than that, and each one costs bandwidth, processor time and requests to the storage.
+# Lower limit in seconds. A failure also costs a restart, which takes about a minute. Checkpoints that are more frequent
+# would save less than this minute, and each one costs bandwidth, processor time and requests to the storage.
 SHORTEST = 60.0
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The seconds from one checkpoint to the next, and the reason for this length."""
+    """The time between two checkpoints in seconds, and the reason for this choice."""
 
     seconds: float
     reason: str
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the work time between two checkpoints at which the least time is lost.
+    """Return the work time between two checkpoints for which the expected loss of time is smallest.
 
-    `cost` is the time for which a checkpoint stops the work, `mtbf` the mean time between failures; all in one unit.
-    The formula is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval
-    for restart dumps", FGCS 22). The first-order estimate is sqrt(2 cost MTBF), by Young 1974 ("A first order
-    approximation to the optimum checkpoint interval", CACM 17).
+    `cost` is the time for which saving a checkpoint stops the work. `mtbf` is the mean time between failures. Both are
+    in the unit of the result. The formula is the higher order estimate of Daly 2006 ("A higher order estimate of the
+    optimum checkpoint interval for restart dumps", FGCS 22). The first-order estimate is sqrt(2 cost MTBF), by Young
+    1974 ("A first order approximation to the optimum checkpoint interval", CACM 17).
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -41,11 +41,12 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 
 
 def interval(every: float | None, *, stall: float, write: float, ranks: int) -> Interval:
-    """Return the interval: `every` seconds if the values set it, else the interval that loses the least time.
+    """Return the interval: `every` seconds if the values set it, otherwise the one with the smallest loss of time.
 
-    `stall` is the number of seconds for which the last checkpoint stopped the training, `write` the number that it took
-    in total. The training continues during the write, so the write costs no work. But the next checkpoint must wait for
-    it, so a chosen interval is never shorter than `write`.
+    `stall` is the number of seconds for which the last checkpoint stopped the training. `write` is the number of
+    seconds from the beginning of that checkpoint to its end. The training continues while a checkpoint is written, so
+    the write itself costs no work. But the next checkpoint must wait until this one is written, so a computed interval
+    is never shorter than `write`.
     """
     if every is not None:
         return Interval(every, "checkpoint.every")

@@ -1,8 +1,8 @@
 """Lay out a run's state in files of the safetensors format, and divide it among the ranks.
 
 A file consists of the header's length in 8 bytes, the header in JSON with each array's type, shape and offset, and the
-arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` would allocate new memory
-at every save, so the layout is written here. The package can read the files.
+arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` can read these files, but
+for writing it would allocate new memory at every save. So this module writes the layout itself.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from dataclasses import asdict, dataclass, replace
 
 from distrain_trainer.checkpoint.arrays import HELD, Cut, Cuts, Field, Fields
 
-# The largest size of a part. A larger array has a part of its own. A part is written in one call.
+# The maximum size of a part, which is one file of a checkpoint. An array that is larger than this gets a part of its
+# own. A part is written to the store in one call.
 PART_BYTES = 128 * 1024**2
-# Parts begin at multiples of this in the buffer, for fast copies. Arrays are cut at multiples of it.
+# In the buffer, each part begins at a multiple of ALIGNMENT bytes, which makes copies fast. Large arrays are cut at
+# multiples of ALIGNMENT bytes.
 ALIGNMENT = 64
-# Smaller arrays are not cut: a rank saves the whole array or none of it.
+# An array below this size in bytes is not cut: one rank saves the whole array.
 SMALLEST_CUT = 1024**2
-# The entry of a header for named texts. Here these texts describe the cut arrays.
+# In a safetensors header, this key holds free text by name. The trainer stores the descriptions of cut arrays there.
 METADATA = "__metadata__"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a checkpoint: its header, its fields, and the offset of its arrays in the buffer.
+    """One file of a checkpoint: its header, the fields of its arrays, and the place of the arrays in the buffer.
 
-    `cuts` are the arrays that are split between files. For such an array, `fields` has the field of its piece.
+    `cuts` are the arrays that are divided between several files. For a divided array, `fields` contains the field of
+    the piece that is in this file.
     """
 
     file: str
@@ -38,7 +41,7 @@ class Part:
 
     @property
     def start(self) -> int:
-        """The offset of the file's header in the buffer from which the file is written."""
+        """The offset in the buffer at which the file's header begins. The file is written from there."""
         return self.data - len(self.header)
 
     @property
@@ -52,15 +55,15 @@ class Part:
 
     @property
     def whole_fields(self) -> dict[str, Field]:
-        """The fields, with the field of the whole array instead of each piece."""
+        """The fields of the file's arrays. For a cut array it is the field of the whole array, not of its piece."""
         return {**self.fields, **{name: Field(self.fields[name].dtype, cut.shape) for name, cut in self.cuts.items()}}
 
 
 def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks: int = 1) -> list[Part]:
-    """Lay out one rank's share of a state in files. All ranks get about the same number of bytes.
+    """Lay out the share of a state that one rank saves, in files. All ranks get about the same number of bytes.
 
-    Rank 0 gets all `unshared` arrays, which may differ between the ranks. Arrays with larger elements come first, so
-    that every array is aligned.
+    Rank 0 gets all `unshared` arrays, which may be different on each rank. Arrays with larger elements come first,
+    which keeps every array aligned.
     """
     parts: list[Part] = []
     groups, cuts = _share(fields, unshared, rank, ranks)
@@ -76,15 +79,16 @@ def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks
 def _share(
     fields: Fields, unshared: Collection[str], rank: int, ranks: int
 ) -> tuple[list[dict[str, Field]], dict[str, Cut]]:
-    """Return one rank's fields by file, and its cuts."""
+    """Return the fields in each of one rank's files, and the pieces of the arrays that are cut."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # Empty arrays are not shared: they have no bytes between two edges.
+    # Empty arrays are saved by rank 0 alone: an array without bytes lies in no rank's range of bytes.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # In a file with shared arrays, rank 0's own arrays with smaller elements would misalign the shared arrays.
+    # Rank 0 writes its own arrays to separate files: in one file, those with smaller elements would misalign the shared
+    # arrays.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
@@ -92,7 +96,7 @@ def _share(
 def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
     """Return the offsets at which the ranks' shares of the shared arrays begin, and the end of the last share.
 
-    Rank 0 also has `own` bytes of arrays that are not shared.
+    Rank 0 saves `own` more bytes, of arrays that are not shared.
     """
     total = sum(field.size for field in shared.values())
     first = max(0, (own + total) // ranks - own)
@@ -101,7 +105,10 @@ def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
 
 
 def _snapped(shared: Fields, edge: int) -> int:
-    """Move an offset back to the start of an element of a large array, or to the start of a small array."""
+    """Move an offset back to where arrays may be divided.
+
+    In a large array, this is the start of an element. Small arrays are not divided.
+    """
     place = 0
     for field in shared.values():
         if edge < place + field.size:
@@ -111,7 +118,7 @@ def _snapped(shared: Fields, edge: int) -> int:
 
 
 def _between(shared: Fields, first: int, last: int) -> tuple[dict[str, Field], dict[str, Cut]]:
-    """Return the fields and the cuts of the arrays between two offsets in the sequence of shared arrays."""
+    """Return the arrays between two offsets in the sequence of shared arrays: their fields, and their cuts."""
     found: dict[str, Field] = {}
     cuts: dict[str, Cut] = {}
     place = 0
@@ -159,7 +166,10 @@ def header_size(content: bytes | bytearray) -> int:
 
 
 def parse(file: str, header: bytes, size: int) -> Part:
-    """Parse the header of a file of `size` bytes. Raises ValueError if it is not a safetensors file of that size."""
+    """Parse the header of a file of `size` bytes.
+
+    Raises ValueError if the header is not that of a safetensors file of that size.
+    """
     try:
         told = json.loads(header[8:])
         texts = told.pop(METADATA, {})
@@ -168,7 +178,7 @@ def parse(file: str, header: bytes, size: int) -> Part:
         cuts = {name: _cut_of(texts[name]) for name in fields if name in texts}
         part = Part(file, len(header), header, fields, cuts)
         is_whole = part.size == size
-    # OverflowError: a damaged number may be infinite.
+    # OverflowError is raised if a damaged header contains an infinite number.
     except (
         KeyError,
         TypeError,
@@ -190,13 +200,13 @@ def _cut_of(text: str) -> Cut:
 
 
 def lay_out(parts: Iterable[Part]) -> list[Part]:
-    """Place the arrays of a checkpoint's files in one buffer, with the pieces of each cut array one after the other.
+    """Place the arrays of a checkpoint's files in one buffer. The pieces of each cut array then form the whole array.
 
     Raises ValueError if a piece of an array is missing or out of order.
     """
     placed: list[Part] = []
     end = 0
-    # The cut array whose next piece must follow, and the number of that piece's first element.
+    # The cut array whose next piece must come now, and the index of that piece's first element in the whole array.
     following: tuple[str, int] | None = None
     for part in parts:
         end = end if following else aligned(end)
@@ -210,7 +220,10 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 
 
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
-    """Return the piece that must follow an array, or None. Raises ValueError if the array is not the expected piece."""
+    """After an array is placed, return the piece that must follow it, or None.
+
+    Raises ValueError if the array is not the expected piece.
+    """
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0
     width = HELD[piece.dtype].itemsize
@@ -233,7 +246,7 @@ def places_in(part: Part) -> Iterator[tuple[str, int]]:
 
 
 def fields_of(parts: Iterable[Part]) -> dict[str, Field]:
-    """Return the fields of all parts, with the field of the whole array instead of its pieces."""
+    """Return the fields of all parts. For a cut array, this is the field of the whole array, not of a piece."""
     return {name: field for part in parts for name, field in part.whole_fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""Hold the lease on a run: acquire HEAD, renew its heartbeat, and notice when another generation has taken it."""
+"""Hold the lease on a run: acquire HEAD, renew its heartbeat, and notice if another generation has taken HEAD."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from distrain_trainer.storage import Store
 
 Say = Callable[[str], None]
 SECONDS_BETWEEN_CHECKS = 1.0
-# How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
+# The largest difference between two machines' clocks. S3 itself refuses requests whose time is 15 minutes wrong.
 SECONDS_OF_SKEW = 900.0
-# Attempts to change HEAD. More than one or two conflicts in a row mean that the store's tags are wrong.
+# Attempts to change HEAD. After more than one or two conflicts in a row, the store's tags must be wrong.
 CONFLICTS = 10
-# An ETag that matches no file: no content is known to have this MD5 sum.
+# An ETag that no file has: no known content has this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
 
 
 class Lease:
-    """This process's lease on HEAD. Every change of HEAD fails once another generation holds it."""
+    """This process's lease on HEAD. If another generation holds HEAD, every attempt to change HEAD fails."""
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
         self.store, self.head = store, head
-        # None after somebody has deleted HEAD: the next change creates HEAD.
+        # None if somebody has deleted HEAD. The next change then creates HEAD again.
         self._tag: str | None = tag
         self._changing = threading.Lock()
         self._ended = threading.Event()
@@ -57,7 +57,10 @@ class Lease:
         return self.head.successor is not None
 
     def change(self, **to: Any) -> None:
-        """Change HEAD. Raises FencedError if another generation holds it, StorageError if it cannot be written."""
+        """Change HEAD.
+
+        Raises FencedError if another generation holds HEAD, and StorageError if HEAD cannot be written.
+        """
         with self._changing:
             for _ in range(CONFLICTS):
                 new = replace(self.head, heartbeat=heads.now(), **to)
@@ -71,14 +74,14 @@ class Lease:
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
     def require(self) -> None:
-        """Raise FencedError if another generation holds HEAD, StorageError if it cannot be read."""
+        """Raise FencedError if another generation holds HEAD, and StorageError if HEAD cannot be read."""
         with self._changing:
             self._read_head()
 
     def _read_head(self) -> None:
-        """Read HEAD. Raises FencedError if another generation holds it.
+        """Read HEAD. Raises FencedError if another generation holds HEAD.
 
-        If HEAD is missing, somebody has deleted it, and the next change creates it.
+        If HEAD is missing, somebody has deleted it. Then the next change creates HEAD again.
         """
         found = heads.read(self.store)
         if found is None:
@@ -91,7 +94,7 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # The only change by another process within a generation is that another job has asked for the run.
+        # The generation is unchanged, so the only possible change is that another job has asked for the run.
         self.head, self._tag = found
 
     def beat(self) -> None:
@@ -100,14 +103,14 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
-            # Ignored here: the writer reports failures of the store.
+            # Ignore these errors here: the writer reports failures of the store.
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
     def end(self, state: str, end: End | None = None, *, max_age: float = math.inf) -> None:
-        """Release the lease: mark the run as stopped, or as finished at `end`.
+        """Release the lease, and mark the run in HEAD as stopped, or as finished at the point `end`.
 
-        Raises FencedError, StorageError, and TimeoutError if writing HEAD takes longer than `max_age` seconds.
+        Raises FencedError, StorageError, or TimeoutError if writing HEAD takes longer than `max_age` seconds.
         """
         self._ended.set()
         returned: Future[None] = Future()
@@ -127,13 +130,15 @@ class Lease:
 
 
 def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Lease | None:
-    """Wait until this process holds HEAD, and return the lease. Return None if the run is finished.
+    """Wait until this process holds HEAD, and return the lease.
 
-    Raises FencedError, StorageError, and StoppedError if a signal arrives during the wait.
+    Return None if the run is finished and nothing is missing. Raises FencedError, StorageError, or StoppedError if a
+    signal arrives during the wait.
 
-    `lacks` returns what the values ask for and a finished run does not have, "" for nothing. If something is missing,
-    the run is acquired and goes on. If `lacks` raises, the run stays finished.
-    Without `resumes` the training begins anew, except in a restart of the same job, which shares pods with the holder.
+    `lacks` returns a text about what the values ask for and the finished run does not have, or "" if nothing is
+    missing. If something is missing, this process acquires the run and continues it. If `lacks` raises an exception,
+    the run stays finished. Without `resumes` the training begins again from step 0, except if pods of the same job
+    restart: they continue.
     """
     require_conditions = _probe(store, say)
     liveness = Liveness()
@@ -163,7 +168,10 @@ def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head]
 
 
 def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
-    """Return the first HEAD of a run. If the store holds checkpoints already, somebody has deleted only HEAD."""
+    """Return the first HEAD of a run.
+
+    If the store already contains checkpoints, somebody has deleted HEAD but not the checkpoints.
+    """
     generation, newest = files.last_there(store)
     head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)
     if not resumes:
@@ -183,7 +191,7 @@ def _pause(head: Head, store: Store, say: Say) -> None:
 def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
     try:
         return Lease(store, head, store.write_if(heads.FILE, head.to_json(), tag))
-    except ConflictError:  # Another process was first. The caller reads what it wrote.
+    except ConflictError:  # Another process was first. The caller then reads the HEAD that the other process wrote.
         return None
 
 
@@ -193,7 +201,7 @@ def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
-    """Ask the holder to stop at its next step, unless this job has asked already. Log a line."""
+    """Ask the holder of HEAD to stop at its next step, unless this job has asked already. Log a line."""
     if head.successor == mine:
         return
     with contextlib.suppress(ConflictError):
@@ -203,10 +211,11 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 @dataclass
 class Liveness:
-    """Judge whether the holder of HEAD is alive, by how long its heartbeat stays unchanged while this process waits.
+    """Judge whether the holder of HEAD is alive: count for how long its heartbeat stays the same during the wait.
 
-    At the first check the holder counts as dead only if the heartbeat is older than SECONDS_OF_SKEW. A late check, for
-    example after an outage of the store, restarts the count, because the holder could not write either.
+    At the first check, the holder counts as dead only if its heartbeat is more than SECONDS_OF_SKEW old. If two checks
+    are far apart, for example because of an outage of the store, the count of silent seconds restarts: the holder could
+    not write its heartbeat either.
     """
 
     last_beat: float = 0.0
@@ -230,7 +239,7 @@ class Liveness:
 def _probe(store: Store, say: Say) -> Callable[[Head], None]:
     """Test whether the store supports conditional writes, with a probe file.
 
-    Return a function that checks the HEAD of another job. It raises StorageError if the store ignores conditions.
+    Return a function to call with the HEAD of another job. It raises StorageError if the store ignores conditions.
     """
     name = f"probe-{uuid.uuid4()}"
     try:

@@ -14,18 +14,18 @@ from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import Evaluation, LoggedStep
 
 FORMAT = 3
-# In format 1 a checkpoint was one file in the framework's own format. In format 2 every file held whole arrays.
+# In format 1 a checkpoint was one file in the framework's own format. In format 2 every file contained whole arrays.
 READ_FORMATS = (1, 2, FORMAT)
 
 
 class NewerError(ValueError):
-    """The manifest has a format that this trainer does not know."""
+    """The format of the manifest is newer than this trainer."""
 
 
-# Upper limit of the numbers in a manifest: no file is larger, and some file systems refuse larger offsets.
+# Upper limit of every number in a manifest. No file is larger than this, and some file systems refuse larger offsets.
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
-# Prefixes of the arrays that may differ between a checkpoint and the run that loads it.
+# Arrays whose names begin with one of these prefixes may differ between a checkpoint and the run that loads it.
 NOT_COMPARED = ("scaler.", "group.", "ema.")
 
 
@@ -41,9 +41,9 @@ class FileSum:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run trains, and on which data. A run can resume only from a checkpoint of the same subject.
+    """What a run trains, and on which data it trains. A run can resume only from a checkpoint with the same subject.
 
-    `epoch_samples` is None for synthetic data. `shapes` maps the names of the model's arrays to their shapes.
+    `epoch_samples` is None for synthetic data. `shapes` maps the name of each array of the model to its shape.
     """
 
     framework: str
@@ -61,9 +61,9 @@ class Subject:
 class Manifest:
     """A checkpoint's manifest.json.
 
-    `ranks` is the number of ranks, `time` is in Unix seconds, `history` are the steps logged so far, `evaluations` the
-    results of the tests for --evaluate-every. `files` has the order of the arrays in the files: the pieces of a cut
-    array follow each other.
+    `ranks` is the number of ranks. `time` is in Unix seconds. `history` contains the steps logged so far, and
+    `evaluations` the results of the tests that --evaluate-every asks for. `files` is in the order of the arrays: the
+    pieces of a cut array follow each other.
     """
 
     subject: Subject
@@ -80,7 +80,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
-        """Parse a manifest. Raises NewerError if its format is unknown, ValueError if it is damaged."""
+        """Parse a manifest.
+
+        Raises NewerError if the manifest's format is unknown, and ValueError if the manifest is damaged.
+        """
         try:
             told = json.loads(content)
             if told["format"] not in READ_FORMATS:
@@ -93,7 +96,7 @@ class Manifest:
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
                 history=[LoggedStep(**step) for step in told["history"]],
                 format=told["format"],
-                # Earlier trainers wrote no evaluations.
+                # Earlier versions of the trainer wrote no `evaluations`.
                 evaluations=[Evaluation(**each) for each in told.get("evaluations", [])],
             )
             _require_types(manifest)
@@ -103,7 +106,7 @@ class Manifest:
 
 
 def _require_types(manifest: Manifest) -> None:
-    """Raise TypeError if a field has another type than its annotation, as JSON may hold any value."""
+    """Raise TypeError if a field does not have the type of its annotation: JSON may contain any value."""
     place, files = manifest.position, manifest.files.values()
     steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
     logged = (each.step for each in manifest.history)
@@ -117,12 +120,12 @@ def _require_types(manifest: Manifest) -> None:
 
 
 def position_of(told: dict[str, Any]) -> Position:
-    """Return the position from a dictionary that `asdict` has made."""
+    """Return the position from a dictionary that `asdict` has created."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 
 def difference(there: Subject, here: Subject) -> str | None:
-    """Return the first difference between a checkpoint's subject and this run's, as text, or None if they are equal."""
+    """Return a text about the first difference between a checkpoint's subject and this run's, or None."""
     for what, value in (("framework", "framework"), ("model", "trainer.model"), ("optimizer", "trainer.optimizer")):
         theirs, ours = getattr(there, what), getattr(here, what)
         if theirs != ours:
@@ -139,12 +142,12 @@ def difference(there: Subject, here: Subject) -> str | None:
 
 
 def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
-    """Return the first difference between a checkpoint's arrays and this run's, as text, or None if all can be loaded.
+    """Return a text about the first difference between a checkpoint's arrays and this run's, or None.
 
-    `here` are the arrays at the start, `later` those that the optimizer adds for each weight at its first step. A
-    checkpoint holds all arrays that are added for a weight, or none of them. The loss scaler, the moving average of the
-    weights and the optimizer's constants are not compared: the first two depend on trainer.precision and trainer.ema,
-    and a newer framework may have more constants.
+    `here` are the arrays at the start of the run. `later` are the arrays that the optimizer adds for each weight at its
+    first step. A checkpoint must contain either all arrays that the optimizer adds for a weight, or none of them. The
+    loss scaler, the moving average of the weights and the optimizer's constants are not compared. The first two depend
+    on trainer.precision and trainer.ema, and a newer version of the framework may have more constants.
     """
     stepped = {_weight_of(name) for name in there if name in later}
     expected = {**here, **{name: field for name, field in later.items() if _weight_of(name) in stepped}}
@@ -162,7 +165,7 @@ def _weight_of(name: str) -> str:
 
 
 def _described(field: Field | None, other: Field | None) -> str:
-    """Return an array's type, and its shape if only the shape differs from the other array's."""
+    """Return the type of an array, and also its shape if the types are equal and only the shapes differ."""
     if field is None:
         return "missing"
     has_same_type = other is not None and other.dtype == field.dtype

@@ -1,4 +1,4 @@
-"""Record why and since when checkpoints cannot be saved, and when this was last logged."""
+"""Record since when and why checkpoints cannot be saved, and when this was last logged."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 class Outage:
-    """A period in which checkpoints cannot be saved. It begins with the first failure and ends with the next success.
+    """A period in which checkpoints cannot be saved.
 
-    A call that does not return, for example on a network volume whose server is gone, is an outage too: `silence` is
-    its duration. The saving thread records an outage, and the main thread reads it.
+    The outage begins with the first failure and ends with the next successful save. A call that does not return, for
+    example because the server of a network volume is down, also counts as an outage. `silence` is the time since that
+    call began. The saving thread records the outage, and the main thread reads the record.
     """
 
     def __init__(self) -> None:
         self._failure = ""
         self._step = 0
         self._since = self._said = 0.0
-        # The saving thread's current call, for example "writing /checkpoints/HEAD", and its start. None between calls.
+        # The call that the saving thread is making, for example "writing /checkpoints/HEAD", and the time when it
+        # began. None between calls.
         self._doing: tuple[str, float] | None = None
 
     def __bool__(self) -> bool:
@@ -26,19 +28,19 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """The seconds for which nothing could be saved."""
+        """The seconds since the outage began."""
         failing = time.monotonic() - self._since if self._failure else 0.0
         return max(failing, self.silence)
 
     @property
     def silence(self) -> float:
-        """The seconds for which the saving thread has waited for its current call to return."""
+        """The seconds since the saving thread began its current call."""
         doing = self._doing
         return time.monotonic() - doing[1] if doing else 0.0
 
     @property
     def reason(self) -> str:
-        """The reason why nothing is saved: the last failure, or the call that does not return."""
+        """The reason why no checkpoint is saved: the last failure, or the call that does not return."""
         doing, silence = self._doing, self.silence
         if doing and (silence > SECONDS_BETWEEN_LINES or not self._failure):
             return f"{doing[0]} has not returned for {silence:.0f} s"
@@ -49,11 +51,11 @@ class Outage:
         self._doing = (what, time.monotonic())
 
     def rest(self) -> None:
-        """Record that the saving thread's last call has returned."""
+        """Record that the saving thread's call has returned."""
         self._doing = None
 
     def add(self, step: int, reason: str) -> None:
-        """Record that a step could not be saved."""
+        """Record that the state after a step could not be saved."""
         if not self._failure:
             self._step, self._since = step, time.monotonic()
         self._failure = reason
@@ -62,7 +64,10 @@ class Outage:
         self._failure = ""
 
     def line(self) -> str:
-        """Return the line to log now: at the beginning, and then once a minute. Return "" otherwise."""
+        """Return the line to log now, if it is time: at the beginning of the outage, and then once per minute.
+
+        Return "" otherwise.
+        """
         now = time.monotonic()
         if not self._failure and self.silence < SECONDS_BETWEEN_LINES:
             return ""

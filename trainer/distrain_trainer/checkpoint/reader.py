@@ -1,6 +1,7 @@
-"""Read checkpoints, and skip those that are torn: incomplete, or different from their manifest.
+"""Read checkpoints, and skip torn ones: those that are incomplete or do not match their manifest.
 
-Each rank can read its share of the files, several at once. A file's checksum is computed while other files are read.
+Each rank can read its share of the files, and it reads several files at the same time. While one file's checksum is
+computed, other files are read.
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, 
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
-# Bytes per read from the store, and the number of reads at once. boto3 uses the same for large files.
+# Bytes per read from the store, and the number of concurrent reads. boto3 uses the same numbers for large files.
 PIECE = 8 * 1024**2
 READS = 10
-# The number of bytes that are read first from a file. Most headers are shorter.
+# The number of bytes to read first from each file, to get its header. Most headers are shorter.
 FIRST_BYTES = 64 * 1024
 
 
 class DamagedCheckpointError(Exception):
-    """A checkpoint has no manifest, or does not match it."""
+    """A checkpoint has no manifest, or its files do not match the manifest."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The run's subject, its arrays at the start, and the arrays that the optimizer adds at its first step.
+    """What the run needs from a checkpoint: its subject and its arrays.
 
-    `former` decodes the file of a checkpoint of format 1.
+    `fields` are the arrays at the start of the run, and `later` are the arrays that the optimizer adds at its first
+    step.
+
+    `former` decodes the single file of a checkpoint of format 1.
     """
 
     subject: Subject
@@ -42,7 +46,8 @@ class Trained:
     former: Callable[[bytes], Arrays]
 
 
-# Reads the files of a checkpoint into the buffer, where its parts are laid out. Raises DamagedCheckpointError.
+# A function that reads a checkpoint's files into the buffer, at the places that the parts give. Raises
+# DamagedCheckpointError.
 ReadFiles = Callable[[Checkpoint], None]
 
 
@@ -58,7 +63,7 @@ def newest_good(
 ) -> Checkpoint | None:
     """Read the newest complete checkpoint, searching backwards from `newest`. Log one line per skipped checkpoint.
 
-    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint is of another subject, or if none
+    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint has another subject, or if none
     can be read and at least one has an unknown format.
     """
     of_newer = None
@@ -85,10 +90,10 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 
 
 def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: ReadFiles) -> Checkpoint:
-    """Read a checkpoint into the buffer. `read_files` reads the checkpoint's files, except in format 1.
+    """Read a checkpoint into the buffer. `read_files` reads the files of the checkpoint; it is not called for format 1.
 
     Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
-    CheckpointError if it is of another subject, StorageError if the store cannot be read.
+    CheckpointError if it has another subject, and StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
@@ -96,7 +101,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
     try:
         manifest = Manifest.from_json(held[0])
         subject = manifest.subject
-        if manifest.format == 1:  # Format 1 numbers the arrays: their names are known only after decoding.
+        if manifest.format == 1:  # Format 1 numbers the arrays, so their names are known only after decoding.
             subject = replace(subject, shapes=trained.subject.shapes)
         _require_none(difference(subject, trained.subject), store, name)
         found = Checkpoint(name, manifest, [])
@@ -106,7 +111,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
         else:
             found = replace(found, parts=_layout_of(store, found))
             read_files(found)
-        # Compare only after the checksums are verified, because a damaged header may name other arrays.
+        # Compare the arrays only after the checksums are verified, because a damaged header may contain wrong names.
         _require_none(state_difference(fields_of(found.parts), trained.fields, trained.later), store, name)
         return found
     except NewerError:
@@ -116,7 +121,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
 
 
 def _require_none(difference: str | None, store: Store, name: str) -> None:
-    """Raise CheckpointError if `difference`, between a checkpoint and what is trained, is not None."""
+    """Raise CheckpointError if `difference` is a text and not None: then the checkpoint does not fit the run."""
     if difference is not None:
         raise of_another(store, name, difference)
 
@@ -124,7 +129,7 @@ def _require_none(difference: str | None, store: Store, name: str) -> None:
 def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
     """Read the headers of a checkpoint's files, and place the files' arrays in a buffer.
 
-    Raises DamagedCheckpointError, also if a file is too short, and ValueError.
+    Raises DamagedCheckpointError or ValueError if a file is damaged, for example too short.
     """
 
     def part_of(item: tuple[str, FileSum]) -> Part:
@@ -136,7 +141,7 @@ def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
 
 
 def _header_of(store: Store, path: str, size: int) -> bytes:
-    """Read a file's header. Raises DamagedCheckpointError unless the file has `size` bytes."""
+    """Read a file's header. Raises DamagedCheckpointError unless the file's size is `size` bytes."""
     content = bytearray(min(FIRST_BYTES, size + 1))
     _read_into(store, path, memoryview(content), 0, size)
     length = header_size(content)
@@ -147,7 +152,7 @@ def _header_of(store: Store, path: str, size: int) -> bytes:
 
 
 def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
-    """Divide the files among the ranks, in order, so that every rank reads about as many bytes."""
+    """Divide the files among the ranks, in order, such that every rank reads about the same number of bytes."""
     total = sum(part.size for part in parts) or 1
     found: list[list[Part]] = [[] for _ in range(ranks)]
     before = 0
@@ -159,7 +164,7 @@ def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
 
 
 def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: Buffer) -> None:
-    """Read some of a checkpoint's files into the buffer, where all its parts are laid out.
+    """Read some of the files of a checkpoint into the buffer, in which all parts of the checkpoint have their places.
 
     Raises DamagedCheckpointError if a file's size or checksum is wrong.
     """
@@ -177,7 +182,7 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
 
 
 def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[memoryview]]:
-    """Begin to read the arrays of a file. Return the pieces that will be read, in order."""
+    """Start to read the arrays of a file. Return the reads of the file's pieces, in order."""
     begun = []
     for start in range(len(part.header), part.size, PIECE):
         into = buffer.span(part.start + start, part.start + min(part.size, start + PIECE))
@@ -186,7 +191,10 @@ def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffe
 
 
 def _read_into(store: Store, path: str, into: memoryview, start: int, size: int) -> memoryview:
-    """Read a piece of a file, and return it. Raises DamagedCheckpointError unless the file has `size` bytes."""
+    """Read a piece of a file into the buffer, and return it.
+
+    Raises DamagedCheckpointError unless the file's size is `size` bytes.
+    """
     try:
         held = store.read_into(path, into, start=start)
     except MissingError:
@@ -198,7 +206,10 @@ def _read_into(store: Store, path: str, into: memoryview, start: int, size: int)
 
 
 def _require_sum(part: Part, reads: Iterable[Future[memoryview]], sha256: str) -> None:
-    """Raise DamagedCheckpointError if a file's checksum is wrong. `reads` are the reads of its pieces, in order."""
+    """Raise DamagedCheckpointError if a file's checksum is wrong.
+
+    `reads` are the reads of the file's pieces, in order.
+    """
     digest = hashlib.sha256(part.header)
     for each in reads:
         digest.update(each.result())
@@ -210,7 +221,7 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
     """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
     path = f"{found.name}/{file}"
-    # Check the file's size before memory is reserved: the manifest may be damaged and have a wrong size.
+    # Check the file's size before allocating memory, because a damaged manifest may contain a wrong size.
     _read_into(store, path, memoryview(bytearray(1)), 0, told.size)
     content = bytearray(told.size)
     _read_into(store, path, memoryview(content), 0, told.size)

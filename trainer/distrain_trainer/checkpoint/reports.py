@@ -1,6 +1,7 @@
-"""Report to rank 0 which files of a checkpoint the other ranks have written. Each rank writes a small file, its report.
+"""Tell rank 0 which files of a checkpoint the other ranks have written.
 
-The ranks write checkpoints while the training goes on. A collective would stop the training, so ranks report in files.
+Each rank writes a small file, which is its report. The ranks write a checkpoint while the training continues. Ranks
+report by files and not by a collective, because a collective would interrupt the training.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from distrain_trainer.checkpoint.manifest import FileSum
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Store
 
-# Seconds between two checks for a report. A volume such as NFS may take half a minute to show a file of another
-# machine.
+# Seconds between two checks for a report. On a volume such as NFS, a file written on another machine may take half a
+# minute to appear.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -26,7 +27,10 @@ def path_of(name: str, rank: int) -> str:
 
 
 def write(store: Store, name: str, rank: int, start: str, sums: dict[str, FileSum], tell: Tell) -> None:
-    """By a rank other than 0: report the files that it has written. `start` identifies this start of the run."""
+    """Called by ranks other than 0: report the files that this rank has written.
+
+    `start` identifies the current start of the run.
+    """
     report = {"start": start, "files": {file: asdict(each) for file, each in sums.items()}}
     tell(f"writing {store.path(path_of(name, rank))}")
     store.write(path_of(name, rank), (json.dumps(report, indent=1) + "\n").encode())
@@ -35,9 +39,9 @@ def write(store: Store, name: str, rank: int, start: str, sums: dict[str, FileSu
 def wait(
     store: Store, name: str, ranks: int, start: str, tell: Tell, *, seconds: float, is_wanted: Callable[[], bool]
 ) -> dict[str, FileSum]:
-    """By rank 0: wait for the reports of all other ranks, and return their files in the order of the ranks.
+    """Called by rank 0: wait for the reports of all other ranks, and return the files in the order of the ranks.
 
-    Raises UnavailableError if a report takes longer than `seconds`, or if the checkpoint is no longer wanted.
+    Raises UnavailableError if a report takes longer than `seconds`, or if nobody waits for the checkpoint any more.
     """
     sums: dict[str, FileSum] = {}
     for rank in range(1, ranks):
@@ -56,20 +60,23 @@ def wait(
 
 
 def _read(store: Store, name: str, rank: int, start: str) -> dict[str, FileSum] | None:
-    """Return a rank's files, or None if it has not reported them yet."""
+    """Return the files that a rank has reported, or None if there is no report yet."""
     held = store.read_tagged(path_of(name, rank))
     if held is None:
         return None
     try:
         told = json.loads(held[0])
-        # A process that died may have left a report under this name, if HEAD was deleted since.
+        # If HEAD was deleted, a process that has died may have left a report under the same name.
         return {file: FileSum(**each) for file, each in told["files"].items()} if told["start"] == start else None
     except (KeyError, TypeError, AttributeError, ValueError):
         return None
 
 
 def delete(store: Store, name: str, ranks: int, tell: Tell) -> None:
-    """By rank 0: delete the reports, once the manifest has their content. Reports that cannot be deleted stay."""
+    """Called by rank 0: delete the reports, after their content has been written to the manifest.
+
+    Reports that the store refuses to delete stay.
+    """
     with contextlib.suppress(StorageError):
         for rank in range(1, ranks):
             tell(f"deleting {store.path(path_of(name, rank))}")

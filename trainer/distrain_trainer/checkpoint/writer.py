@@ -23,20 +23,21 @@ from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import Evaluation, LoggedStep
 
-# Seconds between two attempts to save while the store fails. The pause doubles each time.
+# Seconds between two attempts to save while the store fails. The pause doubles after each failed attempt.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
+# Seconds for which the last checkpoint is retried. It cannot be longer: after the grace period, Kubernetes kills the
+# pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_CHECKS = 0.1
-# Rank 0 waits for the other ranks' files as long as its own files took, plus this many seconds. Then the attempt fails.
+# Rank 0 waits for the other ranks' files SECONDS_FOR_OTHERS longer than its own files took. Then the attempt fails.
 SECONDS_FOR_OTHERS = 120.0
 
 
 @dataclass(frozen=True)
 class Member:
-    """This rank among the ranks that save together.
+    """The number of this rank among the ranks that save together.
 
-    `start` is a random text, equal on all ranks, that identifies this start.
+    `start` is a random text that is equal on all ranks and identifies this start of the run.
     """
 
     rank: int
@@ -46,7 +47,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """This rank's share of the state after a step. Its arrays are in the writer's buffer, described by `parts`."""
+    """The share of the state after a step that this rank saves.
+
+    Its arrays are in the writer's buffer, at the places that `parts` describe.
+    """
 
     subject: Subject
     position: Position
@@ -67,44 +71,48 @@ class Snapshot:
         )
 
 
-# Copies the state into the buffer, and describes it.
+# A function that copies the state into the buffer and returns its description.
 Take = Callable[[], Snapshot]
-# Takes the reason why this rank could not write its files, or "". Returns the first such reason of all ranks, or "".
+# A function that all ranks call. Its argument is the reason why this rank could not write its files, or "". It returns
+# the first nonempty reason of all ranks, or "".
 Agree = Callable[[str], str]
 
 
 class Writer:
-    """Write snapshots in a thread. The main thread prints the lines that this thread puts into `lines`.
+    """Write snapshots in a thread. The thread puts log lines into `lines`, and the main thread prints them.
 
-    There is one buffer, so a snapshot can be taken only while no earlier snapshot is being written. Each member writes
-    its own files; rank 0 also completes the checkpoint. The other ranks have copies of the lease, and only check that
-    no other generation holds HEAD.
+    There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank that saves
+    writes its own files. Rank 0 also completes the checkpoint. The other ranks have copies of the lease, which they use
+    only to check that no other generation holds HEAD.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
         self.lease, self._buffer, self._config, self._ranks, self._member = lease, buffer, config, ranks, member
         self._given: Snapshot | None = None
-        # A snapshot in the buffer that is not yet given to the thread.
+        # A snapshot in the buffer that the thread may not write yet.
         self._held: Snapshot | None = None
         self._change = threading.Condition()
-        # Locked while the buffer is read or written. `_given` is the snapshot in the buffer.
+        # Held by the thread or the main thread while it reads or writes the buffer. `_given` describes the snapshot in
+        # the buffer that the thread shall write.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
-        # The samples seen in the last state whose files this rank has written.
+        # The last state whose files this rank has written, identified by its number of samples.
         self._written_samples = -1
-        # The samples seen in the last state whose files this rank has reported, or has tried to report.
+        # The last state whose files this rank has reported, or has tried to report, identified by its number of
+        # samples.
         self._reported_samples = -1
-        # The samples seen in the state that the main thread waits for. For earlier states rank 0 does not wait for
-        # other ranks.
+        # The state that the main thread waits for, identified by its number of samples. For earlier states, rank 0 does
+        # not wait for the other ranks.
         self._awaited_samples = -1
-        # The samples seen in the last state that could not be saved, and the time of the failure.
+        # The last state that could not be saved, identified by its number of samples, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
-        # The number of seconds for which checkpoints have delayed the training so far.
+        # The number of seconds for which saving checkpoints has delayed the training so far.
         self.stalled = 0.0
         self.saved_samples = -1
-        # The samples seen in the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
+        # The checkpoint that HEAD names, identified by its number of samples. That checkpoint counts as saved even
+        # while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
@@ -117,30 +125,30 @@ class Writer:
         self._thread.start()
 
     def _due_without_cost(self) -> float:
-        """Return when the next checkpoint is due if the cost of saving is unknown, at the start and after a failure."""
+        """Return the time of the next checkpoint if the cost of saving is unknown: at the start, or after a failure."""
         every = self._config.checkpoint_every
         return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due, and no snapshot is held or being written."""
+        """Return whether a checkpoint is due and no snapshot is waiting or being written."""
         return time.monotonic() >= self._due and not self._is_busy and self._held is None
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether a snapshot is held, is being written or is to be retried."""
+        """Whether there is a snapshot that is held, is being written, or will be retried."""
         return self._is_busy or self._given is not None or self._held is not None
 
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
-        """Take a snapshot, and let the thread save it. It replaces a snapshot that could not be saved.
+        """Take a snapshot, and let the thread save it. The new snapshot replaces a snapshot that could not be saved.
 
-        With `holds` the thread saves it only after `settle`. Return False if an earlier snapshot is still being written
-        after `wait` seconds.
+        With `holds`, the thread does not save the snapshot before `settle` is called. Return False if an earlier
+        snapshot is still being written after `wait` seconds.
         """
         begun = time.monotonic()
         if not self._using_buffer.acquire(timeout=wait):
             return False
         try:
-            # If the copy fails, the buffer holds no complete state.
+            # If the copy below fails, the buffer contains no complete state.
             self._given = self._held = None
             free = time.monotonic()
             self._held, self._taken = take(), begun
@@ -153,31 +161,34 @@ class Writer:
         return True
 
     def settle(self, step: int, *, is_good: bool) -> None:
-        """After `step` steps, save the held snapshot if the step after it was good, otherwise drop it."""
+        """After `step` steps, save the held snapshot if the step after the snapshot was good, otherwise drop it."""
         if self._held is None or step <= self._held.position.step:
             return
         if is_good:
-            self._taken = time.monotonic() - self._stall  # The step in between does not count as cost.
+            # The time of the step between the copy and the write is not a cost of saving.
+            self._taken = time.monotonic() - self._stall
             self._give()
         else:
             self._held = None
 
     def _give(self) -> None:
-        """Give the held snapshot to the thread."""
+        """Give the held snapshot to the thread, which writes it."""
         with self._change:
             self._given, self._held, self._is_busy = self._held, None, True
             self._change.notify_all()
 
     def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
-        """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved.
+        """Save the state after `samples` samples. Return "" when it is saved, or the reason why it cannot be saved.
 
-        `agree` is called once this rank's files are written or given up. It waits until all ranks have called it.
+        `agree` is called after this rank has written its files or has given up. `agree` waits until all ranks have
+        called it.
         """
         begun, self._awaited_samples = time.monotonic(), samples
         is_taken = self._try_again(samples)
         reason = self._written_or_not(take, samples, begun, is_taken=is_taken)
         if others := agree(reason):
-            self._awaited_samples = samples + 1  # Rank 0's thread need not wait for the files.
+            # Another rank has failed, so rank 0's thread need not wait for the other ranks' files.
+            self._awaited_samples = samples + 1
             return others
         while not reason and self.saved_samples != samples:
             reason = self._why_not(samples, begun)
@@ -186,7 +197,10 @@ class Writer:
         return "" if self._samples_in_head == samples else reason
 
     def _written_or_not(self, take: Take, samples: int, begun: float, *, is_taken: bool) -> str:
-        """Wait until the files of the state after `samples` samples are written. Return "", or the reason why not."""
+        """Wait until the files of the state after `samples` samples are written.
+
+        Return "" if they are written, otherwise the reason why not.
+        """
         while samples not in (self._written_samples, self.saved_samples):
             is_taken = is_taken or self.save(take, wait=SECONDS_BETWEEN_CHECKS)
             if reason := self._why_not(samples, begun):
@@ -196,13 +210,16 @@ class Writer:
         return ""
 
     def _why_not(self, samples: int, begun: float) -> str:
-        """Return why the state after `samples` samples will not be saved, or "" if it may still be saved."""
+        """Return the reason why the state after `samples` samples will not be saved, or "" if it may still be saved."""
         if self.lease.is_fenced:
             return self.lease.fenced_by
         return self.outage.reason if self._is_hopeless(samples, begun) else ""
 
     def _try_again(self, samples: int) -> bool:
-        """Retry at once if the buffer holds the state after `samples` samples. Return whether it does."""
+        """If the buffer contains the state after `samples` samples, save it now instead of after a pause.
+
+        Return whether it does.
+        """
         with self._change:
             is_taken = self._given is not None and self._given.position.samples == samples
             self._is_busy = self._is_busy or is_taken
@@ -210,10 +227,10 @@ class Writer:
         return is_taken
 
     def _is_hopeless(self, samples: int, begun: float) -> bool:
-        """Return whether to give up saving the state after `samples` samples, which began at the time `begun`.
+        """Return whether to give up saving the state after `samples` samples. The attempts began at the time `begun`.
 
-        Give up if saving has failed and SECONDS_FOR_LAST have passed. Wait for a write in progress, but no longer than
-        checkpoint.maxAge for one call.
+        Give up if saving has failed and SECONDS_FOR_LAST have passed. If a write is in progress, wait for it, but give
+        up if a single call takes longer than checkpoint.maxAge.
         """
         with self._change:
             of, when = self._failed
@@ -225,7 +242,7 @@ class Writer:
         return self.outage.silence > self._config.checkpoint_max_age
 
     def close(self) -> None:
-        """Stop the thread, and wait for its current write: exiting during a write may abort the process.
+        """Stop the thread, and wait until its current write is done: if the process exits during a write, it may abort.
 
         Raises UnavailableError if one call takes longer than checkpoint.maxAge.
         """
@@ -244,14 +261,14 @@ class Writer:
                 snapshot = self._given
                 if snapshot is None:
                     pause = 0.0
-                    with self._change:  # The main thread may have given a snapshot since.
+                    with self._change:  # The main thread may have given a snapshot in the meantime.
                         self._is_busy = self._given is not None
                     continue
                 try:
                     self._write(snapshot)
                 except FencedError:
                     return
-                except Exception as error:  # The training continues, whatever the error is.
+                except Exception as error:  # Catch every error: the training must continue.
                     pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
                     self._fail(snapshot, error)
                 else:
@@ -259,7 +276,7 @@ class Writer:
                     self._succeed(snapshot)
 
     def _wait(self, pause: float) -> bool:
-        """Wait for a new snapshot, but at most `pause` seconds if a snapshot is to be retried.
+        """Wait for a new snapshot. If a snapshot has to be retried, wait at most `pause` seconds.
 
         Return False after close.
         """
@@ -272,7 +289,7 @@ class Writer:
         name, store = self._name_of(snapshot), self.lease.store
         tell, member, begun = self.outage.note, self._member, time.monotonic()
         try:
-            # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
+            # Check the lease first: after a deletion of HEAD, another job may write checkpoints with the same names.
             self._require_lease()
             sums = files.write(store, name, snapshot.parts, self._buffer, tell)
             if member.rank:
@@ -282,12 +299,12 @@ class Writer:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either. Files that were reported once stay: rank 0 may
-            # have read the report, although this rank was told that it was not written.
+            # A server that does not answer cannot delete files either, so do not try. Keep files that this rank has
+            # tried to report: rank 0 may have read the report even if writing it seemed to fail.
             is_reported = self._reported_samples == snapshot.position.samples
             if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
-                if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
+                if not member.rank:  # Only rank 0 knows that no older checkpoint is still being completed.
                     files.delete_torn(store, before=name, tell=tell)
             raise
         finally:
@@ -308,9 +325,9 @@ class Writer:
             self._change.notify_all()
 
     def _complete(self, snapshot: Snapshot, name: str, sums: dict[str, FileSum], seconds: float) -> None:
-        """By rank 0: wait for the other ranks' files, write the manifest, and name the checkpoint in HEAD.
+        """Called by rank 0: wait for the other ranks' files, write the manifest, and name the checkpoint in HEAD.
 
-        `seconds` is the time that rank 0's own files took.
+        `seconds` is the time that writing rank 0's own files took.
         """
         store, tell, member = self.lease.store, self.outage.note, self._member
         samples = snapshot.position.samples
@@ -337,8 +354,8 @@ class Writer:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.outage.add(snapshot.position.step, reason)
-            # A retry of the same state does not postpone the next one: if another rank has not taken this state, all
-            # retries fail.
+            # A retry of the same state leaves the time of the next snapshot unchanged: if another rank lacks this
+            # state, all retries fail.
             if self._failed[0] != snapshot.position.samples:
                 self._due = self._due_without_cost()
             self._failed = (snapshot.position.samples, time.monotonic())
@@ -360,9 +377,9 @@ class Writer:
             self._change.notify_all()
 
     def _plan_next(self, seconds: float) -> str:
-        """Set the time of the next checkpoint, from the cost of the last one.
+        """Compute the time of the next checkpoint from the cost of the last one.
 
-        Return a text about the interval for the log.
+        Return a text about the interval, for the log.
         """
         following = interval(self._config.checkpoint_every, stall=self._stall, write=seconds, ranks=self._ranks)
         wait = max(0.0, following.seconds - seconds)

@@ -1,7 +1,7 @@
 """Crop, mirror and normalize images, as is usual for ImageNet.
 
-A random choice depends only on the seed, the epoch and the sample. So the choice is the same after a restart, and on
-any number of ranks.
+Each random choice depends only on the seed, the epoch and the sample. So a sample is changed in the same way after a
+restart, and on any number of ranks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from distrain_trainer.config import Config
 if TYPE_CHECKING:
     from PIL import Image
 
-# Left, upper, right and lower edge of a part of an image, in pixels.
+# The left, upper, right and lower edge of a crop, in pixels.
 Box = tuple[float, float, float, float]
 
 USUAL_RATIO = (3 / 4, 4 / 3)
-# Attempts to find a random crop within the image. After that the image's centre is used.
+# How often to try to find a random crop that lies within the image. After that many attempts, the centre of the image
+# is used.
 ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The mean and standard deviation of pixels between 0 and 1, per channel, or one of each for all channels."""
+    """The mean and standard deviation by which pixels between 0 and 1 are normalized.
+
+    There is one of each per channel, or one of each for all channels.
+    """
 
     mean: npt.NDArray[np.float32]
     std: npt.NDArray[np.float32]
@@ -39,12 +43,12 @@ class Moments:
         return cls(mean, std) if len(mean) else None
 
     def normalize(self, pixels: npt.NDArray[np.float32]) -> None:
-        """Subtract the mean and divide by the standard deviation, in place.
+        """Subtract the mean from the pixels and divide them by the standard deviation, in place.
 
         `pixels` is contiguous, with the shape (..., width, channels).
         """
         *_, width, channels = pixels.shape
-        # Whole rows: NumPy takes six times as long for an inner loop over three channels.
+        # Compute with whole rows: NumPy takes six times as long for an inner loop over three channels.
         rows = pixels.reshape(-1, width * channels)
         mean, std = (np.tile(np.broadcast_to(each, channels), width) for each in (self.mean, self.std))
         np.subtract(rows, mean, out=rows)
@@ -53,11 +57,11 @@ class Moments:
 
 @dataclass(frozen=True)
 class Crops:
-    """Choose the part of an image that is scaled to the size of the model's images.
+    """Choose the crop of an image. The crop is then scaled to the size of the model's images.
 
-    For training, the part's share of the image's area is within `scale`, and its width divided by its height is within
-    `ratio`. For tests, the image's shorter side is scaled to `resize`, and the part is the centre. If `scale` or
-    `resize` is empty, Decoder chooses the part.
+    For training, the crop's area divided by the image's area is within `scale`, and its width divided by its height is
+    within `ratio`. For tests, the shorter side of the image is scaled to `resize` pixels, and the crop is at the
+    centre. If `scale` or `resize` is empty, this class chooses no crop, and Decoder crops by its own rule.
     """
 
     scale: tuple[float, ...] = ()
@@ -71,7 +75,8 @@ class Crops:
     def for_training(self, width: int, height: int, random: np.random.Generator) -> Box:
         """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), like torchvision's RandomResizedCrop.
 
-        If none of ten random crops fits into the image, return the image's centre with the nearest allowed ratio.
+        If none of ten random crops lies within the image, return a crop at the centre whose ratio is allowed and
+        closest to the image's.
         """
         (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
         for _ in range(ATTEMPTS):
@@ -84,7 +89,7 @@ class Crops:
         return _centre(width, height, min(width, height * widest), min(height, width / narrowest))
 
     def for_tests(self, width: int, height: int, size: int) -> Box:
-        """Return the square at the centre that has `size` pixels after the shorter side is scaled to `resize`."""
+        """Return the square at the image's centre that is `size` wide after the shorter side is scaled to `resize`."""
         assert self.resize is not None
         side = min(width, height) * size / self.resize
         return _centre(width, height, side, side)
@@ -96,7 +101,10 @@ def _centre(width: int, height: int, across: float, down: float) -> Box:
 
 
 def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image:
-    """Return a part of an image, scaled to a width and height, as RGB. Decode a JPEG no larger than needed."""
+    """Return a crop of an image as RGB, scaled to a width and height.
+
+    A JPEG is decoded at a reduced size if that is large enough.
+    """
     from PIL import Image
 
     full = image.size
@@ -108,16 +116,20 @@ def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image
 
 
 def is_grey(image: Image.Image) -> bool:
-    """Return whether an image has no colours, like images of digits. Mirrored digits would be wrong."""
+    """Return whether an image has no colours, as images of digits do.
+
+    Digits must not be mirrored: a mirrored digit is wrong.
+    """
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """Decode an image, and return it as RGB: the same object if it already is."""
-    if image.mode == "RGB":  # Pillow's convert would copy it, which takes a fifth of the whole time.
+    """Return a decoded image as RGB. An image that is RGB already is returned itself, not as a copy."""
+    # Do not call Pillow's convert for RGB images: it would copy them, which takes a fifth of the whole decoding time.
+    if image.mode == "RGB":
         image.load()
         return image
-    if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all values above 255 into white.
+    if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all 16-bit values above 255 into white.
         from PIL import Image
 
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))

@@ -1,8 +1,9 @@
 """Read and decode a rank's batches in a separate process, the reader.
 
-Python runs one thread at a time. In the rank's own process, reading and decoding would delay the thread that launches
-the GPU's kernels. The reader, and the processes that decode for it, write decoded images into shared memory, as far
-ahead as MEMORY allows. They end when the rank ends, for whatever reason.
+In one process, Python runs only one thread at a time. If the rank's own process read and decoded images, this would
+delay the thread that launches the GPU's kernels. The reader, and the processes that decode for it, write decoded images
+into shared memory. The reader prefetches as many batches as MEMORY allows. All of these processes end when the rank
+ends, for any reason.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ from distrain_trainer.processors import count_processors, local_ranks_from_envir
 # The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
 SECONDS_TO_END = 5.0
-# Settings of glibc's malloc for the reader, in bytes. By default, malloc returns the memory of each decoded image to
-# the kernel, and the next image causes hundreds of page faults. The arenas together keep up to 32 MiB more.
+# Settings of glibc's malloc for the reader process, in bytes. By default, malloc returns the memory of each decoded
+# image to the kernel, and decoding the next image causes hundreds of page faults. With these settings, all arenas
+# together keep up to 32 MiB more.
 MALLOC = {
     "MALLOC_ARENA_MAX": "4",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
@@ -53,7 +55,7 @@ MALLOC = {
 
 @dataclass(frozen=True)
 class Work:
-    """The reader's task. The shared memory has several slots, and each slot holds the images of one batch."""
+    """The reader's task. The shared memory consists of slots, and each slot contains the images of one batch."""
 
     config: Config
     dataset: Dataset
@@ -79,10 +81,11 @@ class Work:
 def batches_from_beside(
     config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START, devices: int = 1
 ) -> Iterator[Batch]:
-    """Yield the batches of train_batches from a reader process. Synthetic data and idx files need no reader.
+    """Yield the batches of train_batches, which a reader process reads.
 
-    `devices` is the number of ranks in this process, each of which has a reader. The iterator raises what train_batches
-    raises, and LostPeerError if the reader ends. end_batches ends the reader.
+    For synthetic data and idx files, no reader process is started. `devices` is the number of ranks in this process,
+    each of which has a reader. The iterator raises the exceptions of train_batches, and LostPeerError if the reader
+    process ends. Call end_batches to end the reader.
     """
     if config.is_synthetic or isinstance(dataset.train, Arrays):
         return train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
@@ -91,7 +94,7 @@ def batches_from_beside(
 
 
 def end_batches(batches: Iterator[Batch]) -> None:
-    """End the reader after the last batch that is needed, because it uses memory and processor time."""
+    """End the reader process after the last batch that is needed, because it uses memory and processor time."""
     if isinstance(batches, BatchesFromBeside):
         batches.end()
 
@@ -100,7 +103,8 @@ class BatchesFromBeside:
     """An iterator over the batches of a reader process."""
 
     def __init__(self, work: Work) -> None:
-        # Not /dev/shm, which is small in containers. A memfd counts as the container's memory too.
+        # Do not use /dev/shm, which is small in containers. The memory of a memfd counts towards the container's memory
+        # limit, like other memory.
         file = os.memfd_create("batches")
         os.ftruncate(file, work.slots * work.batch_bytes)
         self._slots = work.slots_in(mmap.mmap(file, 0))
@@ -109,9 +113,9 @@ class BatchesFromBeside:
         self.process = _start(its, file)
         its.close()
         os.close(file)
-        with suppress(OSError):  # The reader has ended. The first batch raises that error.
+        with suppress(OSError):  # The reader has ended. The iterator's first batch then raises the error.
             self._connection.send_bytes(pickle.dumps(work))
-        # A thread copies the next batch during the step. NumPy copies without holding Python's lock.
+        # During a step, a thread copies the next batch. NumPy releases Python's lock (GIL) while it copies.
         self._copier = ThreadPoolExecutor(1)
         self._next = self._copier.submit(self._receive)
 
@@ -167,9 +171,9 @@ def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:
 
 
 def serve(connection_file: int, memory_file: int) -> NoReturn:
-    """Run as the reader of a rank: read batches into the slots of the memory, and send the batches' other fields.
+    """Run as the reader of a rank: read batches into the slots of the shared memory, and send their other fields.
 
-    If an exception ends the reading, send the exception.
+    If an exception ends the reading, send this exception to the rank.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -220,7 +224,7 @@ def _send_batches(work: Work, connection: Connection, slots: list[Pixels]) -> No
 
 
 def _take_back(connection: Connection, free: queue.Queue[int]) -> None:
-    """Receive the slots whose images the rank has copied. End the reader when the rank has ended."""
+    """Receive the numbers of the slots whose images the rank has copied. End the reader when the rank has ended."""
     with suppress(EOFError, OSError):
         while True:
             free.put(connection.recv())

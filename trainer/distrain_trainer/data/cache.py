@@ -1,8 +1,9 @@
-"""Cache shards on a volume, for later epochs and restarts, and for the pod's other ranks.
+"""Cache shards on a volume, for later epochs, for restarts, and for the other ranks of the pod.
 
-The cache holds pieces of shards, each in a separate file: a rank reads a part of a shard, and its neighbour the rest. A
-piece is written to a temporary file and then renamed, so no process sees half a piece. The name of a piece contains the
-tag of the shard's content, so a replaced shard is read again. The least recently used pieces are removed to make room.
+The cache contains pieces of shards, each in its own file: one rank may read only a part of a shard, and another rank
+the rest. Each piece is written to a temporary file that is then renamed, so no process sees an incomplete piece. The
+name of a piece depends on the tag of the shard's content, so a shard that is replaced is read again. The least recently
+used pieces are removed to make room.
 """
 
 from __future__ import annotations
@@ -25,30 +26,34 @@ from distrain_trainer.storage import Store
 
 VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
-# Bytes of the checksum at a piece's end.
+# The number of bytes of the checksum at the end of each piece.
 CHECKSUM = 4
-# Digits of the number in the file `usage`.
+# The number of digits that the file `usage` always contains.
 DIGITS = 20
-# When the cache is full, pieces are removed until the cache uses only this share of its limit.
+# When the cache is full, pieces are removed until the cache uses only this share of its size limit.
 SHARE_LEFT = 0.9
-# An unfinished file of a killed process is removed after this many seconds.
+# An unfinished file that is older than SECONDS_UNFINISHED is removed, because its process was killed.
 SECONDS_UNFINISHED = 600.0
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder for pieces of shards, and the number of bytes that they may take."""
+    """A folder for pieces of shards, and the maximum number of bytes in it."""
 
     folder: Path
     limit: int
 
 
-# The readers of this process, one per cache and store. So each fault of a volume is logged once.
+# One reader per cache and store, shared by the whole process. Because they share it, each fault of the volume is logged
+# only once.
 _readers: dict[tuple[Cache, str], CachedReader] = {}
 
 
 def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
-    """Return this process's reader of the store's files. It caches pieces that start at multiples of `piece` bytes."""
+    """Return this process's reader of the store's files.
+
+    The reader caches pieces that start at multiples of `piece` bytes.
+    """
     key = (cache, store.uri)
     if key not in _readers:
         _readers[key] = CachedReader(cache, store, piece)
@@ -57,7 +62,7 @@ def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
 
 @dataclass
 class CachedReader:
-    """Reads pieces of a store's files from the cache or else from the store. Threads may share it."""
+    """Read pieces of a store's files from the cache, or from the store if they are not cached. Threads may share it."""
 
     cache: Cache
     store: Store
@@ -73,25 +78,32 @@ class CachedReader:
                 usage.set(self._trim(self.cache.limit))
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        """Read like Store.read_into. Raises StorageError, but never because of a fault of the cache."""
+        """Read like Store.read_into.
+
+        Raises StorageError only because of the store. A fault of the cache raises nothing.
+        """
         if self.is_off:
             return self.store.read_into(name, place, start=start)
         size, tag = self._stat(name)
         wanted = min(len(place), max(0, size - start))
         if wanted and self._is_read_from(self._path(name, tag, start), place[:wanted], start % self.piece):
             return size
-        # The file may have been replaced since `_stat`, so only the tag that comes with the bytes is theirs.
+        # The file may have been replaced after the call of `_stat`. Only the tag that arrives with the bytes belongs to
+        # them.
         size, tag = self.store.read_tagged_into(name, place, start=start)
         held = min(len(place), max(0, size - start))
         if tag:
             self._stats[name] = size, tag
-            # Keep only whole pieces. The last piece of a file may be shorter.
+            # Keep only whole pieces. Only the last piece of a file may be shorter than the others.
             if held and not start % self.piece and held in (self.piece, size - start):
                 self._keep(self._path(name, tag, start), place[:held])
         return size
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Return a file's size and tag as last seen. Request them only once: a read tells them too."""
+        """Return the size and tag that a file had when they were last seen.
+
+        The store is asked only once per file, because every read also returns both.
+        """
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
         return self._stats[name]
@@ -101,7 +113,7 @@ class CachedReader:
         return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
     def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
-        """Read a part of a piece, from its byte `first` on. Return False if the piece is not cached.
+        """Read a part of a piece, beginning at the piece's byte `first`. Return False if the piece is not in the cache.
 
         Remove the piece if it is damaged.
         """
@@ -120,25 +132,28 @@ class CachedReader:
         return True
 
     def _keep(self, path: Path, body: memoryview) -> None:
-        """Write a piece, unless another rank has done so, or there is no room."""
+        """Write a piece to the cache, unless another rank has written it or the cache is full."""
         with self._lock, self._heeding_faults():
             if self.is_off or path.exists():
                 return
-            # Process ids would be the same in several pods.
+            # Process ids are not unique, because several pods share the volume.
             unfinished = path.with_suffix(f".{uuid.uuid4().hex}{UNFINISHED}")
             if not self._has_room(unfinished, len(body) + CHECKSUM):
                 return
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                with self._usage():  # Otherwise another rank that counts the files may miss this one.
+                with self._usage():  # Without the lock, another rank that is counting the files might miss this one.
                     unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
                 raise
 
     def _has_room(self, unfinished: Path, length: int) -> bool:
-        """Reserve room by creating a file of `length` bytes. Return False if the cache's limit is too low for it."""
+        """Reserve space in the cache by creating a file of `length` bytes.
+
+        Return False if the cache's limit is too low for this file.
+        """
         limit = self.cache.limit
         with self._usage() as usage:
             used = usage.get()
@@ -147,8 +162,8 @@ class CachedReader:
             if used + length > limit:
                 used = self._trim(max(0, int(limit * SHARE_LEFT) - length))
             has_room = used + length <= limit
-            # Count the file before it exists: if this process is killed, the next `_trim` corrects a number that is too
-            # large. With a number that is too small, the cache would exceed its limit.
+            # Add the file's size before creating the file. If this process is killed in between, the number is too
+            # large, and the next `_trim` corrects it. If the number were too small, the cache could exceed its limit.
             usage.set(used + length if has_room else used)
             if has_room:
                 with unfinished.open("wb") as file:
@@ -185,7 +200,7 @@ class CachedReader:
 
     @contextmanager
     def _heeding_faults(self) -> Iterator[None]:
-        """On a fault of the volume, log one line, and read on without the cache."""
+        """If the volume fails, log one line, and read from then on without the cache."""
         try:
             yield
         except OSError as error:
@@ -204,9 +219,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class _Usage:
-    """The number of bytes in the cache, in an open file, always with DIGITS digits.
+    """The number of bytes in the cache, as DIGITS digits in an open file.
 
-    So one call writes the number: a killed process leaves either the old number or the new one.
+    So a single call writes the whole number: if the process is killed, the file contains either the old number or the
+    new one.
     """
 
     file: int

@@ -30,7 +30,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Dataset:
-    """The samples to train on and to test on. Synthetic data has no test samples and no epochs."""
+    """The samples for training and the samples for the test. Synthetic data has no test samples and no epochs."""
 
     train: Samples
     test: Samples | None
@@ -48,7 +48,10 @@ class Dataset:
 
 
 def load(config: Config) -> Dataset:
-    """Load the data that the values name. Raises StorageError if it cannot be read, DataError if it cannot be used."""
+    """Load the data that the values specify.
+
+    Raises StorageError if the data cannot be read, and DataError if it cannot be used.
+    """
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", retry=Retry())
@@ -74,9 +77,10 @@ def format_of(names: Sequence[str], folder: str) -> str | None:
 
 
 def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
-    """Return the folders of training and test data: train/ and val/ or test/, otherwise "" (all files) and None.
+    """Return the folders of training and test data: train/ and either val/ or test/.
 
-    If train/ directly holds images, it is a class named train.
+    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is not the training
+    data but a class with the name train.
     """
     if format_of(names, TRAIN) is None:
         return "", None
@@ -147,7 +151,8 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
         if folder is not None
     ]
     counted = [classes for _, classes in found if classes is not None]
-    # With sizes.json the labels have not been read. A label that is too large is refused when it is read.
+    # If sizes.json exists, the labels have not been read yet. A label that is too large is then refused when its sample
+    # is read.
     classes = max(counted if len(counted) == len(found) else [_known_classes(config), *counted])
     files = found[0][0]
     filled = next((file for file in files if file.samples), None)
@@ -172,7 +177,7 @@ def _known_classes(config: Config) -> int:
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
-    """Return the decoder for images of the size --image-size, or without it of the first image's size."""
+    """Return the decoder. Its image size is --image-size, or the size of the first image if that is not set."""
     require("pillow", "data.uri")
     size = config.image_size
     of_first, is_grey = look_at(content, name)
@@ -208,7 +213,7 @@ def _with_classes(config: Config, dataset: Dataset) -> Dataset:
 
 
 def _synthetic(config: Config) -> Dataset:
-    """Return one batch of random noise as the data set."""
+    """Return a data set that consists of one batch of random noise."""
     model = describe(config.model)
     height, width, channels = model.shape
     if config.image_size is not None:

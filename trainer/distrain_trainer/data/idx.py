@@ -1,4 +1,7 @@
-"""Read gzipped idx files, the format of MNIST. They are small and held in memory."""
+"""Read idx files compressed with gzip, the format of MNIST.
+
+The files are small, so their whole content is kept in memory.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Arrays:
         return height, width, channels
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        # One function fills the whole batch: copying so little takes less time than a call per sample.
+        # One function fills the whole batch. The copy is so small that one call per sample would take longer.
         return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
 
     def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:
@@ -51,7 +54,10 @@ class Arrays:
 
 
 def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
-    """Read a file of images and its file of labels. Raises StorageError, and DataError if they cannot be used."""
+    """Read a file of images and the file of their labels.
+
+    Raises StorageError, and DataError if the files cannot be used.
+    """
     images = _read_idx(store, images_name, dimensions=3)[..., np.newaxis]
     labels = _read_idx(store, labels_name, dimensions=1).astype(np.int64)
     if len(images) != len(labels):
@@ -73,9 +79,10 @@ def _read_idx(store: Store, name: str, *, dimensions: int) -> Bytes:
 
 
 def parse_idx(content: bytes, *, dimensions: int) -> Bytes:
-    """Parse an idx file of unsigned bytes: two zero bytes, type, number of dimensions, size of each dimension, data.
+    """Parse an idx file of unsigned bytes.
 
-    Raises ValueError if it is not an idx file of unsigned bytes in `dimensions` dimensions.
+    It contains two zero bytes, the type, the number of dimensions, the size of each dimension, and the data. Raises
+    ValueError if it is not an idx file of unsigned bytes in `dimensions` dimensions.
     """
     if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
         raise ValueError(f"it starts with {content[:4].hex()}, not with 0000{UNSIGNED_BYTES:02x}{dimensions:02x}")

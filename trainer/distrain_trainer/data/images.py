@@ -1,4 +1,4 @@
-"""Read and decode JPEG and PNG images from one folder per class. Each image is read when it is needed."""
+"""Read and decode JPEG and PNG images from folders, one per class. Each image is read only when it is needed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REMEDY = "add --image-size={} to trainer.extraArgs, which scales and crops every
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decode files to images of one shape.
+    """Decode files to images that all have the same shape.
 
-    Without `scales`, all images must have the shape of the image `first`. With `scales`, each image is scaled and
-    cropped to the shape: at the centre, or, with `augments`, at a random place; `crops` may choose another part. With
-    `augments` and `flips`, half of the images are mirrored. `moments` is for the caller, which normalizes the pixels
-    when it writes them into a batch.
+    Without `scales`, every image must have the shape of the image `first`. With `scales`, each image is scaled and
+    cropped to the shape. The crop is at the centre, or with `augments` at a random place. `crops` may choose another
+    crop. With `augments` and `flips`, half of the images are mirrored. `moments` is only for the caller, which
+    normalizes the pixels when it writes them into a batch.
     """
 
     shape: Shape
@@ -48,9 +48,10 @@ class Decoder:
         put(self.decode(content, name, epoch=epoch, sample=sample), place, self.moments)
 
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
-        """Decode an image. Raises DamagedSampleError if it cannot be decoded, DataError if it has another size.
+        """Decode an image.
 
-        `epoch` and `sample` seed the random crop.
+        Raises DamagedSampleError if the image cannot be decoded, and DataError if it has another size. `epoch` and
+        `sample` seed the random crop.
         """
         height, width, _ = self.shape
         random = np.random.default_rng((self.seed, epoch, sample))
@@ -78,7 +79,10 @@ class Decoder:
         return self._fit(image, random)
 
     def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Scale the image until it covers the shape. Crop the rest at the centre, or for training at a random place."""
+        """Scale the image such that it just covers the shape.
+
+        Crop what exceeds the shape: at the centre for tests, at a random place for training.
+        """
         from PIL import Image, ImageOps
 
         height, width, _ = self.shape
@@ -127,7 +131,7 @@ def is_image(name: str) -> bool:
 def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
     """Return an image's shape (height, width, 3) from its header, and whether the image is grey.
 
-    Raises DamagedSampleError if it is not an image.
+    Raises DamagedSampleError if the file is not an image.
     """
     try:
         image = _open(content)
@@ -137,14 +141,14 @@ def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
 
 
 def _open(content: bytes) -> Image.Image:
-    # Imported here, because a container image without Pillow can train on other data.
+    # Import Pillow only here: a container image without Pillow can still train on other data.
     from PIL import Image
 
     return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
-    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is large enough for `side`, because that is faster."""
+    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if the result is large enough for `side`, because this is faster."""
     shorter = min(image.size)
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 

@@ -1,8 +1,8 @@
-"""List the names of a data set once per run, and keep the list with the checkpoints.
+"""List the names of a data set's files only once per run, and store the list next to the checkpoints.
 
-To list a million names takes a thousand requests to S3, or a request per folder to a file server. So only rank 0 lists
-the names, and writes the list to the run's checkpoint.uri. The other ranks read this list, and at a restart all ranks
-do.
+Listing a million names takes a thousand requests to S3, or one request per folder to a file server. So only rank 0
+lists the names. It writes the list to the run's checkpoint.uri. The other ranks read this list. After a restart, all
+ranks read it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 FILE = "data-names"
 FORMAT = 1
-# The names in one page of S3. If a data set has no more names, each rank lists it at each start. That takes one
-# request, like reading the stored list.
+# The number of names that S3 returns per page. For a data set with no more files than this, each rank lists the names
+# at each start. That takes one request, just like reading the stored list.
 FEW = 1000
-# Seconds that a rank waits for rank 0's list before it lists the names itself, and seconds between two checks.
+# Seconds for which a rank waits for rank 0's list before it lists the names itself, and the seconds between two checks.
 LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0
 
 
@@ -48,7 +48,7 @@ def list_names(config: Config, store: Store) -> Sequence[str]:
 def _is_shared(config: Config) -> bool:
     """Return whether all ranks certainly see the same files at checkpoint.uri.
 
-    Another pod or node may have another folder.
+    A folder with the same path may be a different one in another pod or on another node.
     """
     return config.checkpoint.startswith("s3://")
 
@@ -63,25 +63,28 @@ def _wait(kept: Store, config: Config) -> Sequence[str] | None:
 
 
 def _read(kept: Store, config: Config) -> Sequence[str] | None:
-    """Return the stored list, or None if there is no list, or if the list is of other data."""
+    """Return the stored list, or None if there is none or if it belongs to other data."""
     found = kept.read_tagged(FILE)
     if found is None:
         return None
     try:
         head, _, names = zlib.decompress(found[0]).decode(errors="surrogateescape").partition("\n")
         return names.split("\0") if json.loads(head) == _head(config) else None
-    except (ValueError, zlib.error):  # Damaged: rank 0 writes it again.
+    except (ValueError, zlib.error):  # The stored list is damaged. Rank 0 writes it again.
         return None
 
 
 def _write(kept: Store, config: Config, names: Sequence[str]) -> None:
-    # No name has a zero byte, neither in a file system nor in S3.
+    # Neither a file system nor S3 allows a zero byte in a name.
     content = "\n".join([json.dumps(_head(config)), "\0".join(names)])
     kept.write(FILE, zlib.compress(content.encode(errors="surrogateescape"), level=1))
 
 
 def _head(config: Config) -> dict[str, object]:
-    """Return the values that the list depends on. If any of them has changed, the list is invalid."""
+    """Return the values on which the list of names depends.
+
+    If one of these values has changed, the stored list is invalid.
+    """
     job = os.environ.get("DISTRAIN_JOB", "") if config.resume == "never" else ""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", "") if config.data.startswith("s3://") else ""
     return {"format": FORMAT, "data": config.data, "endpoint": endpoint, "job": job}

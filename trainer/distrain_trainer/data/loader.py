@@ -1,4 +1,4 @@
-"""Prefetch one rank's batches: threads read and decode them while earlier steps are computed."""
+"""Prefetch the batches of one rank: threads read and decode them while earlier steps are computed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.samples import Pixels, Samples, Shape
 from distrain_trainer.errors import DamagedSampleError, DataError
 
-# More threads than a small machine has cores, because most threads wait for S3.
+# Use more threads than a small machine has cores, because most threads wait for S3.
 THREADS = 16
-# The number of samples to prefetch, rounded down to whole batches, but at least two batches.
+# The number of samples to prefetch. It is rounded down to whole batches, but at least two batches are prefetched.
 SAMPLES_AHEAD = 64
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank's samples of a step. The arrays have the same shape at every step.
+    """The samples of one rank in one step. The arrays have the same shape at every step.
 
     `samples` is the number of samples of this rank, `global_samples` the number of samples of all ranks. A sample's
-    weight is `ranks / global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. Each
-    rank sums its weighted losses. The mean of these sums over the ranks is the mean over the global batch.
+    weight is `ranks / global_samples`. The weight is 0 if the sample is damaged, or only fills up the last batch of an
+    epoch. Each rank adds up its losses, each times its sample's weight. The mean of the ranks' sums is the mean loss
+    over the global batch.
     """
 
     images: Pixels
@@ -49,10 +50,10 @@ START = Position()
 
 
 def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position = START) -> int:
-    """Return the total steps of the run, including those before `start`.
+    """Return the total number of steps of the run, including the steps before `start`.
 
-    A step is one update of the weights by all ranks together. So with more ranks a run with trainer.epochs makes fewer
-    steps, and a run with trainer.steps sees more samples.
+    A step is one update of the weights by all ranks together. So if the number of ranks is higher, a run with
+    trainer.epochs makes fewer steps, and a run with trainer.steps sees more samples.
 
     Raises DataError if the data has fewer samples than one global batch.
     """
@@ -90,14 +91,16 @@ def train_batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError.
+    """Yield the batches of one rank from a position on.
 
-    `place` returns memory for the next batch's images, and `ahead` is the number of batches to prefetch. By default the
-    memory is new, and SAMPLES_AHEAD determines the number of batches.
+    The iterator never ends. The iterator raises StorageError or DataError. `place` returns memory for the next batch's
+    images, and `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and SAMPLES_AHEAD
+    determines how many batches are prefetched.
     """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
-        # Repeat one batch of noise, as the training benchmarks do. The speed is real; the loss has no meaning.
+        # Train on the same batch of noise again and again, as training benchmarks do. The measured speed is real, but
+        # the loss has no meaning.
         everything = Part(0, np.arange(size), [(np.arange(size), size * ranks)])
         return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
@@ -108,14 +111,14 @@ def train_batches(
         )
 
     first = start.samples // len(samples)
-    # Compute parts lazily, because each part holds the indices of a whole epoch.
+    # Compute each rank's part of an epoch only when it is needed, because it contains the indices of all its samples.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     damage = Damage(len(samples), config.max_bad_share)
     return _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead)
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
-    """Yield one rank's part of the test samples. Over all ranks each sample occurs exactly once."""
+    """Yield one rank's part of the test samples. The parts of all ranks together contain each sample exactly once."""
     if dataset.test is None:
         return iter(())
     part = part_of_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
@@ -123,14 +126,17 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
 
 
 class Damage:
-    """The damaged samples of a data set that this rank has found, and the number allowed."""
+    """The damaged samples that this rank has found in a data set, and how many of them are allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
         self._samples, self._most = samples, int(samples * share)
         self._met: set[str] = set()
 
     def count(self, error: DamagedSampleError) -> None:
-        """Log that a sample is left out, once per sample. Raises DataError if there are too many."""
+        """Log that a damaged sample is left out.
+
+        Each sample is logged only once. Raises DataError if too many samples are damaged.
+        """
         if str(error) in self._met:
             return
         self._met.add(str(error))
@@ -154,11 +160,11 @@ def _batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches in order, prefetching some.
+    """Yield the batches in order, and prefetch the next ones.
 
-    An exception in a thread is raised when the caller reaches its batch.
+    If a thread raises an exception, the caller gets it when it asks for the batch in question.
     """
-    # One thread reads sequentially, and passes the work to the others.
+    # One thread reads the samples sequentially and passes the decoding to other threads.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
     begun = _begin(samples, parts, batch_size, ranks, workers, place or partial(_new, batch_size, samples.shape))
     try:
@@ -167,7 +173,7 @@ def _batches(
             coming.append(reader.submit(next, begun, None))
             yield _finish(*one, damage)
     finally:
-        # Do not wait for prefetched batches that are no longer needed.
+        # Do not wait for prefetched batches that nobody needs any more.
         for pool in (reader, workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -198,12 +204,14 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     for slot, future in enumerate(futures):
         try:
             future.result()
-        except DamagedSampleError as error:  # Formats whose samples can be damaged have one function per slot.
+        # In formats whose samples can be damaged, there is one function per sample, so its index is the slot in the
+        # batch.
+        except DamagedSampleError as error:
             damage.count(error)
             batch.weights[slot] = 0
     good, rest = (np.flatnonzero(weighs) for weighs in (batch.weights > 0, batch.weights == 0))
     if len(good) and len(rest):
-        # Batch normalization also sees samples of weight 0, so fill their slots with real images.
+        # Batch normalization also uses samples of weight 0, so fill their slots with real images.
         batch.images[rest] = batch.images[good[np.arange(len(rest)) % len(good)]]
     elif len(rest):
         batch.images[:] = 0

@@ -1,4 +1,4 @@
-"""Record how far a run has come in its data, as a few numbers from which all ranks compute what is left."""
+"""Record how far a run has come in its data. From a few numbers, every rank computes which samples are left."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from distrain_trainer.data.sampler import Segment, count_of_step, count_samples_
 
 @dataclass(frozen=True)
 class Position:
-    """The steps made so far, their samples, and the segments of the unfinished epoch."""
+    """The number of steps made so far, the number of their samples, and the segments of the unfinished epoch."""
 
     step: int = 0
     samples: int = 0
     segments: tuple[Segment, ...] = ()
 
     def after_step(self, samples: int, *, ranks: int, batch_size: int, epoch_samples: int | None) -> Position:
-        """Return the position after a step on `samples` samples of all ranks.
+        """Return the position after a step in which all ranks together used `samples` samples.
 
         `epoch_samples` is the number of samples of an epoch, None for synthetic data.
         """
@@ -33,7 +33,7 @@ class Position:
 
 @dataclass(frozen=True)
 class SampleCount:
-    """Count the samples that all ranks have seen before a step, if the number of ranks is constant after `start`.
+    """Count the samples that all ranks have seen before a step, if the number of ranks stays the same after `start`.
 
     `epoch_samples` is the number of samples of an epoch, None for synthetic data.
     """

@@ -1,4 +1,4 @@
-"""Prefetch files: request several pieces of several files at once, within a limit of memory."""
+"""Prefetch files: request several pieces of several files at the same time, within a memory limit."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from typing import Any, Protocol
 
 from distrain_trainer.storage.raw_file import RawFile
 
-# Bytes per request, and the number of requests at once. One connection to S3 is slow, and each request waits for its
-# answer.
+# Bytes per request, and the number of concurrent requests. A single connection to S3 is slow, because each request
+# waits for the previous answer.
 PIECE = 4 * 1024**2
 REQUESTS = 16
-# Bytes of all pieces that are held or requested, per rank.
+# Maximum bytes of all pieces per rank, whether they have arrived or are only requested.
 MEMORY = 256 * 1024**2
-# Bytes that are copied from a piece at once, unless a reader asks for more. A larger buffer copies more bytes twice.
+# The number of bytes that are copied from a piece at once, unless a reader asks for more. With a larger buffer, more
+# bytes would be copied twice.
 BUFFER = 4096
 
 
 class Source(Protocol):
-    """The source of the files: a Store, or a cache of a Store."""
+    """The source of the files: a Store, or the cache of a Store."""
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int: ...
 
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a file that will be read: from byte `start` on, about `share` of the file, and not beyond `end`.
+    """The part of a file that will be read: from byte `start` on, about `share` of the file, and at most up to `end`.
 
-    `end` and `share` are estimates of where to stop prefetching. A reader may read beyond them.
+    `end` and `share` are only estimates that limit prefetching. A reader may still read beyond them.
     """
 
     name: str
@@ -43,7 +44,10 @@ class Span:
 
 @dataclass(eq=False)
 class Piece:
-    """Bytes of a file from `start` on, in a buffer. When the bytes have arrived, `length` is their number."""
+    """The bytes of a file from offset `start` on, in a buffer.
+
+    Once the bytes have arrived, `length` is the number of them.
+    """
 
     start: int
     buffer: bytearray
@@ -62,7 +66,10 @@ class Piece:
 
 @dataclass(eq=False)
 class OpenFile:
-    """A span with the pieces that are held or requested. `next` is the first byte not requested yet."""
+    """A span, and its pieces that have arrived or are requested.
+
+    `next` is the offset of the first byte that is not requested yet.
+    """
 
     span: Span
     next: int
@@ -72,12 +79,15 @@ class OpenFile:
 
     @property
     def has_more(self) -> bool:
-        """Whether another piece can be requested. The response for a file's first piece contains the file's size."""
+        """Whether another piece can be requested.
+
+        Before the first response only one piece can be requested, because the file's size is unknown until then.
+        """
         return not self.pieces if self.size is None else self.next < min(self.size, self.limit)
 
     def claim(self, buffer: bytearray) -> Piece:
         end = self.next + len(buffer) if self.size is None else min(self.size, self.limit)
-        # All pieces but the first and the last begin and end at multiples of a piece's size, like the pieces in a
+        # Except for a file's first and last piece, pieces begin and end at multiples of PIECE, like the pieces in a
         # cache.
         piece = Piece(self.next, buffer, min(len(buffer) - self.next % len(buffer), end - self.next))
         self.next += piece.length
@@ -85,7 +95,7 @@ class OpenFile:
         return piece
 
     def learn(self, size: int) -> None:
-        """Store the file's size, and compute the limit of prefetching from it."""
+        """Store the file's size, and compute from it how far to prefetch."""
         if self.size is None:
             estimate = size if self.span.share >= 1 else int(size * self.span.share) + PIECE
             self.limit = max(self.limit, estimate if self.span.end is None else min(estimate, self.span.end))
@@ -93,30 +103,33 @@ class OpenFile:
 
 
 class ReadAhead:
-    """Files that one thread reads in a fixed order, each from front to back, while other threads fetch what follows.
+    """Files that one thread reads in a fixed order, from beginning to end, while other threads prefetch more pieces.
 
-    A free buffer goes to the file being read first, then to the following files in their order. So the reader always
-    makes progress, even with few buffers.
+    Free buffers go first to the file that is being read, then to the following files in their order. So the reader
+    always makes progress, even if there are few buffers.
     """
 
     def __init__(self, source: Source, spans: Sequence[Span]) -> None:
         self._source, self._spans = source, iter(spans)
-        # The file being read, and the following files with pieces that are held or requested.
+        # First the file that is being read, then the following files that have at least one piece requested.
         self._files: deque[OpenFile] = deque()
         lock = threading.Lock()
         self._arrived, self._claimable = threading.Condition(lock), threading.Condition(lock)
         self._is_closed = False
         self._free: list[bytearray] = []
         self._unmade = MEMORY // PIECE
-        # The exception that has ended a thread.
+        # The exception that has ended one of the threads.
         self._failure: BaseException | None = None
         for _ in range(REQUESTS):
-            # Daemon threads: the process can end while a request waits for S3.
+            # Use daemon threads, so that the process can end while a request waits for S3.
             threading.Thread(target=self._fetch_all, daemon=True).start()
 
     @contextmanager
     def next_file(self) -> Iterator[io.BufferedReader]:
-        """Open the next span's file, at the span's start. Reading raises StorageError, and whatever ends a thread."""
+        """Open the file of the next span, at the beginning of the span.
+
+        Reading raises StorageError, or any other exception that has ended a thread.
+        """
         with self._arrived:
             self._require_threads()
             file = self._files[0] if self._files else self._open_next()
@@ -129,19 +142,21 @@ class ReadAhead:
                 self._drop(file, len(file.pieces))
 
     def close(self) -> None:
-        """End the threads. A thread that waits for an answer ends after the answer."""
+        """End the threads. A thread that is waiting for an answer ends only when the answer has arrived."""
         with self._claimable:
             self._is_closed = True
             self._claimable.notify_all()
 
     def piece_at(self, file: OpenFile, at: int) -> Piece | None:
-        """Wait for the piece with the byte `at` and return it, None at the file's end. Drop the pieces before it.
+        """Wait for the piece that contains the byte `at`, and return it.
 
-        Raises StorageError, and whatever ends a thread.
+        Return None at the end of the file. Drop the pieces before that one. Raises StorageError, or any other exception
+        that has ended a thread.
         """
         with self._arrived:
             while file.size is None or at < file.size:
-                # First: the thread may have ended with the reader's piece half recorded.
+                # Check this first: a thread may have ended before it completely recorded the piece that the reader
+                # needs.
                 self._require_threads()
                 if not (file.pieces and file.pieces[0].covers(at)):
                     self._make_first(file, at)
@@ -153,14 +168,17 @@ class ReadAhead:
         return None
 
     def _require_threads(self) -> None:
-        """Raise the exception that has ended a thread. Then other threads may end too, and nothing more arrives."""
+        """If an exception has ended a thread, raise it.
+
+        In that case other threads may end too, and no more pieces would arrive.
+        """
         if self._failure is not None:
             raise self._failure
 
     def _make_first(self, file: OpenFile, at: int) -> None:
-        """Drop all pieces before the one with the byte `at`.
+        """Drop all pieces before the piece that contains the byte `at`.
 
-        If there is none, drop all pieces and request this byte.
+        If no piece contains it, drop all pieces and request that byte.
         """
         self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
         if not file.pieces:
@@ -178,7 +196,8 @@ class ReadAhead:
         try:
             while (claimed := self._claim()) is not None:
                 self._fetch(*claimed)
-        except BaseException as error:  # For example MemoryError: the reader would wait for ever.
+        # An example is MemoryError. If the thread ended silently, the reader would wait for ever.
+        except BaseException as error:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -195,7 +214,7 @@ class ReadAhead:
         with self._arrived:
             piece.is_done, piece.error = True, error
             if error is None:
-                if file.size is None:  # Now there are more pieces to request.
+                if file.size is None:  # The file's size is now known, so the threads can request its other pieces.
                     self._claimable.notify(REQUESTS)
                 piece.length = min(piece.length, max(0, size - piece.start))
                 file.learn(size)
@@ -204,7 +223,7 @@ class ReadAhead:
             self._arrived.notify()
 
     def _claim(self) -> tuple[OpenFile, Piece] | None:
-        """Wait until a piece can be requested. Return None when the files are closed."""
+        """Wait until there is a piece to request and a free buffer. Return None when the files are closed."""
         with self._claimable:
             while not self._is_closed:
                 file = self._first_with_more() if self._free or self._unmade else None
@@ -235,7 +254,7 @@ class ReadAhead:
 
 
 class _Raw(RawFile):
-    """An open file as a Python file object."""
+    """A file of ReadAhead, as a Python file object."""
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
         super().__init__(file.span.start)

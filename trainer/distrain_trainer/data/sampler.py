@@ -1,9 +1,9 @@
 """Decide which rank trains on which sample at which step. Every rank computes the same result, without communication.
 
-Each epoch has its own order of all samples, and each rank takes one contiguous run of that order. So a rank opens only
-the shards that its run covers. A few numbers (the segments) say how far an epoch has come. From them a resumed run
-computes which samples are left. If the number of ranks changes during an epoch, the samples that are left are divided
-among the new ranks.
+Each epoch has its own order of all samples, and each rank takes a contiguous slice of that order. So a rank opens only
+the shards that its slice covers. The progress within an epoch is described by a few numbers, the segments. From the
+segments, a resumed run computes which samples are left. If the number of ranks changes during an epoch, the samples
+that are left are divided among the new ranks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Size of the shuffle buffer in samples. It holds compressed samples of shards. A larger buffer shuffles better.
+# Number of samples in the shuffle buffer. The samples in it are still compressed, as in the shards. The larger the
+# buffer, the better the samples are shuffled.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]
@@ -22,7 +23,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive steps of an epoch with the same number of ranks and the same batch size per rank."""
+    """Consecutive steps of an epoch that all have the same number of ranks and the same batch size per rank."""
 
     ranks: int
     batch_size: int
@@ -34,10 +35,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Part:
-    """One rank's part of an epoch.
+    """The samples of an epoch that one rank trains on.
 
     `reading` are the rank's samples in the order in which they are read. `steps` are the same samples in the order of
-    training: for each step this rank's samples, and the number of samples of all ranks.
+    training. For each step it contains the samples of this rank, and the number of samples of all ranks.
     """
 
     epoch: int
@@ -56,11 +57,11 @@ def part_of_epoch(
     shards: Sequence[int] = (),
     made: Sequence[Segment] = (),
 ) -> Part:
-    """Return a rank's part of the samples of an epoch that are left after the segments `made`.
+    """Return a rank's part of the samples that are left of an epoch after the segments `made`.
 
-    `shards` are the numbers of samples in the files that are read sequentially, empty for other formats. All ranks make
-    the same number of steps. The lengths of the ranks' runs differ by at most one sample, so in the last step a rank
-    may have fewer samples than others, or none.
+    `shards` are the numbers of samples in the files that are read sequentially; it is empty for other formats. All
+    ranks make the same number of steps. The ranks' slices differ in length by at most one sample. So in the last step,
+    a rank may have fewer samples than other ranks, or none.
     """
     sampler = EpochSampler(seed, epoch, is_in_a_row=bool(shards))
     left = sampler.order(samples, shards)
@@ -76,9 +77,9 @@ def part_of_epoch(
 
 
 def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequence[Segment], int]:
-    """Return the completed segments, and the steps made in the current segment.
+    """Return the completed segments, and the number of steps made in the current segment.
 
-    The last segment is the current one if its number of ranks and its batch size are the same.
+    The last segment is the current one if it has the same number of ranks and the same batch size as now.
     """
     if made and made[-1].is_of(ranks, batch_size):
         return made[:-1], made[-1].steps
@@ -100,7 +101,7 @@ def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
 
 @dataclass(frozen=True)
 class EpochSampler:
-    """The order of one epoch's samples, and its division among the ranks."""
+    """The order of the samples in one epoch, and how the order is divided among the ranks."""
 
     seed: int
     epoch: int
@@ -112,7 +113,7 @@ class EpochSampler:
         return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
 
     def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
-        """Return a rank's run of the samples left, in reading order and in training order, for segment `number`."""
+        """Return a rank's slice of the samples left for segment `number`, in reading order and in training order."""
         reading = left[run_of(len(left), rank=rank, ranks=ranks)]
         if not self.is_in_a_row:
             return reading, reading
@@ -120,7 +121,7 @@ class EpochSampler:
         return reading, through_buffer(reading, SHUFFLE_BUFFER, random)
 
     def left_after(self, left: Indices, segment: Segment, number: int) -> Indices:
-        """Return the samples that are left after a segment, in reading order."""
+        """Return the samples that are still left after a segment, in reading order."""
         rests = []
         for rank in range(segment.ranks):
             reading, order = self.run(left, number, rank=rank, ranks=segment.ranks)
@@ -137,7 +138,10 @@ def longest_run(samples: int, ranks: int) -> int:
 
 
 def part_of_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
-    """Return a rank's part of the test samples, in stored order. Ranks may make different numbers of steps."""
+    """Return a rank's part of the test samples, in the order in which they are stored.
+
+    The ranks may make different numbers of steps.
+    """
     mine = np.arange(samples)[run_of(samples, rank=rank, ranks=ranks)]
     parts = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
     return Part(0, mine, [(part, len(part)) for part in parts])
@@ -149,21 +153,21 @@ def run_of(samples: int, *, rank: int, ranks: int) -> slice:
 
 
 def count_of_step(samples: int, start: int, batch_size: int, *, ranks: int) -> int:
-    """Return the number of samples of all ranks in the step that begins at index `start` of their runs."""
+    """Return how many samples all ranks together have in the step that begins at index `start` of each rank's slice."""
     shorter, longer_runs = divmod(samples, ranks)
     of_shorter, of_longer = (min(batch_size, max(0, length - start)) for length in (shorter, shorter + 1))
     return (ranks - longer_runs) * of_shorter + longer_runs * of_longer
 
 
 def order_of_shards(sizes: Sequence[int], *, seed: int, epoch: int) -> Indices:
-    """Return all samples, with the shards in random order and each shard's samples in stored order."""
+    """Return all samples: the shards in random order, and within each shard the samples in stored order."""
     starts = np.cumsum([0, *sizes])
     order = np.random.default_rng((seed, epoch)).permutation(len(sizes))
     return np.concatenate([np.arange(starts[shard], starts[shard + 1]) for shard in order])
 
 
 def through_buffer(run: Indices, size: int, random: np.random.Generator) -> Indices:
-    """Shuffle a run with a buffer of `size` samples: draw each sample at random from the buffer, then refill it."""
+    """Shuffle samples with a buffer of `size` samples: draw one at random, then put the next sample into the buffer."""
     buffer, waiting = run[:size].tolist(), iter(run[size:].tolist())
     drawn = []
     for share in random.random(len(run)):

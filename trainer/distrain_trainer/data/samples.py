@@ -1,4 +1,4 @@
-"""Define the interface of all data formats: samples with a count, read step by step."""
+"""Define the interface of all data formats: a number of samples, which are read step by step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from distrain_trainer.data.sampler import Indices, Part
 Shape = tuple[int, int, int]
 Pixels = npt.NDArray[np.float32]
 
-# Writes one or more samples into a batch's images and labels. Called in a thread.
+# A function that writes one or more samples into the images and labels of a batch. Called in a thread.
 Work = Callable[[Pixels, Indices], None]
 
 
 class Samples(Protocol):
-    """The samples to train on, or to test on."""
+    """The samples for training, or the samples for the test."""
 
     @property
     def shape(self) -> Shape:
@@ -27,16 +27,19 @@ class Samples(Protocol):
 
     @property
     def shards(self) -> Sequence[int]:
-        """The number of samples in each file that is read sequentially. Empty if each sample is read by itself."""
+        """The number of samples in each file that is read sequentially.
+
+        It is empty for formats that store each sample in its own file.
+        """
 
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """For each step of a rank's part, yield the functions that fill the step's batch."""
+        """For each step of a rank's part, yield the functions that fill the batch of this step."""
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:
-    """Write an image's bytes into `place` as floats from 0 to 1, normalized if there are moments."""
+    """Write the bytes of an image into `place` as floats from 0 to 1. If `moments` is given, normalize them."""
     np.divide(image, 255, out=place, dtype=np.float32, casting="unsafe")
     if moments is not None:
         moments.normalize(place)

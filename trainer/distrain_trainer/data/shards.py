@@ -1,6 +1,6 @@
-"""Read tar shards in WebDataset's layout: for each sample an image `key.jpg` and its class number `key.cls`.
+"""Read tar shards in the layout of WebDataset: each sample is an image `key.jpg` and a class number `key.cls`.
 
-A shard is read sequentially, from any of its samples on, and is never held in memory completely.
+A shard is read sequentially from any of its samples on. It is never completely in memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SIZES = "sizes.json"
-# Bytes per read when only headers are read, and when only the first sample is read.
+# Bytes per read if only headers are read, and bytes per read if only the first sample is read.
 WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
 BLOCK = tarfile.BLOCKSIZE
@@ -41,7 +41,7 @@ BLOCK = tarfile.BLOCKSIZE
 
 @dataclass(frozen=True)
 class Shard:
-    """A tar file, its number of samples, and the byte offset of each sample if known."""
+    """A tar file, its number of samples, and the byte offset of each sample if the offsets are known."""
 
     name: str
     samples: int
@@ -50,7 +50,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample before decoding. `image` is empty if only headers and labels were read."""
+    """A sample before decoding. `image` is empty if only headers and labels are read."""
 
     start: int
     name: str
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shards:
-    """The samples of all shards, numbered consecutively in the order of the shards' names."""
+    """The samples of all shards. They are numbered consecutively, in the order of the shards' names."""
 
     store: Store
     files: Sequence[Shard]
@@ -95,10 +95,11 @@ class Shards:
         labels[slot] = sample.label
 
     def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
-        """Yield the samples of `reading` with their numbers, in the order of `reading`.
+        """Yield the samples in `reading` with their numbers, in that order.
 
-        Within each shard `reading` must be ascending. It has gaps where samples were trained on before. Small gaps are
-        read and dropped, large gaps skipped.
+        Within each shard `reading` must be ascending. Within a shard, samples that were trained on before are missing
+        from `reading`. If few samples in a row are missing, they are read and dropped; if many are missing, they are
+        skipped.
         """
         runs = self._runs(reading)
         source = reader_of(self.cache, self.store, read_ahead.PIECE) if self.cache else self.store
@@ -111,9 +112,14 @@ class Shards:
                     yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
 
     def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
-        """Return the runs to read: the shard, the first sample in it, the count to read, and the numbers to yield."""
+        """Return what to read, piece by piece.
+
+        Each piece is given by the shard, the first sample in the shard, how many samples to read, and the numbers of
+        the samples to yield.
+        """
         starts = np.cumsum([0, *self.shards])
-        # side="right", as an empty shard starts at the same number as the next shard and has no samples.
+        # side="right": an empty shard and the next shard start at the same sample number, and the sample is in the next
+        # one.
         owners = np.searchsorted(starts, reading, side="right") - 1
         breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
         runs = []
@@ -126,18 +132,18 @@ class Shards:
 
 
 def span_of(shard: Shard, first: int, count: int) -> Span:
-    """Return the part of a shard to read for `count` samples from number `first` on."""
+    """Return the part of a shard that contains `count` samples, beginning with sample number `first`."""
     last = first + count
     if not shard.starts:
         return Span(shard.name, share=last / shard.samples)
-    # The header after the last sample shows that the sample is complete.
+    # Read the header that follows the last sample too: it shows that this sample is complete.
     return Span(shard.name, shard.starts[first], shard.starts[last] + BLOCK if last < shard.samples else None)
 
 
 def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
-    """Yield `count` samples of a shard from number `first` on. `file` is at the start of its span.
+    """Yield `count` samples of a shard, beginning with sample number `first`.
 
-    Raises DataError if the shard is damaged or wrong.
+    `file` is positioned at the beginning of the span. Raises DataError if the shard is damaged or wrong.
     """
     skipped = 0 if shard.starts else first
     with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
@@ -155,15 +161,15 @@ def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: in
 
 
 def first_sample(store: Store, shard: Shard, *, classes: int) -> Sample:
-    """Return the first sample of a shard that has one. Raises DataError, and StorageError."""
+    """Return the first sample of the first shard that is not empty. Raises DataError, and StorageError."""
     file = io.BufferedReader(_Ranges(store, shard.name), LOOKING)
     return next(read_samples(file, store.path(shard.name), shard, 0, 1, classes=classes))
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
-    """Return the shards in a folder with their sizes, and the number of classes, or None if it is unknown.
+    """Return the shards in a folder with their sizes, and the number of classes, or None if that is unknown.
 
-    The sizes come from sizes.json. If it is missing, threads read all tar headers and labels.
+    The sizes are read from sizes.json. If that file is missing, threads read the headers and labels of all shards.
     """
     tars = [name for name in names if name.endswith(".tar")]
     if f"{folder}{SIZES}" in names:
@@ -191,7 +197,7 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
 
 
 def _walk(store: Store, name: str) -> tuple[Shard, int]:
-    """Read a shard's headers and labels. Return the shard, and its largest label plus 1."""
+    """Read the headers and the labels of a shard. Return the shard, and the largest label in it plus 1."""
     path, starts, labels = store.path(name), [], [-1]
     file = io.BufferedReader(_Ranges(store, name), WALKING)
     with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
@@ -202,7 +208,7 @@ def _walk(store: Store, name: str) -> tuple[Shard, int]:
 
 
 def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Sample]:
-    """Yield a shard's samples with the content of members whose suffix is wanted.
+    """Yield a shard's samples. Read only the content of members whose suffix is wanted.
 
     Raises DataError if a sample has no image or no label.
     """
@@ -211,7 +217,7 @@ def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Samp
         found = {}
         for member in group:
             suffix = _split(member.name)[1]
-            # Read the content before the next header, so that no block is read twice from S3.
+            # Read a member's content before the next header, so that S3 sends no block twice.
             found[suffix] = member, _content(tar, member) if suffix in wanted else b""
         picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
         if picture is None or ".cls" not in found:
@@ -224,21 +230,28 @@ def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Samp
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members. Unlike iterating a TarFile this keeps none of them, as a shard may have a million."""
+    """Yield the members.
+
+    Iterating over a TarFile would keep all headers in memory, but a shard may contain a million of them. This function
+    keeps none.
+    """
     while (member := tar.next()) is not None:
         tar.members.clear()  # type: ignore[attr-defined]
         yield member
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split a member's name into key and suffix. The suffix begins at the first dot of the file's name."""
+    """Split the name of a tar member into the sample's key and the suffix.
+
+    The suffix begins at the first dot of the file's name.
+    """
     folder, slash, file = name.rpartition("/")
     key, dot, suffix = file.partition(".")
     return f"{folder}{slash}{key}", f"{dot}{suffix}".lower()
 
 
 def _require_end(tar: tarfile.TarFile) -> None:
-    """Raise tarfile.ReadError unless the archive ends here, as tarfile stops at a damaged header without an error."""
+    """Raise tarfile.ReadError unless the archive ends here: tarfile stops at a damaged header without an error."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     block = tar.fileobj.read(BLOCK)
@@ -252,7 +265,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
         assert file is not None
         return file.read()
     assert tar.fileobj is not None
-    # extractfile would make two more file objects, which takes longer than reading from memory.
+    # tarfile's extractfile would create two file objects, which takes longer than reading the member from memory.
     tar.fileobj.seek(member.offset_data)
     content: bytes = tar.fileobj.read(member.size)
     if len(content) < member.size:
@@ -276,16 +289,16 @@ def _require_class(sample: Sample, classes: int) -> None:
 
 
 class Header(tarfile.TarInfo):
-    """A member's header. Python's own class takes five times as long to read the usual kind of header."""
+    """A member's header. Python's own class takes five times as long to parse the usual kind of header."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Parse a block. Fields that only matter when files are unpacked keep their defaults."""
+        """Parse a block. Fields that are needed only to unpack files keep their default values."""
         return cls._of_file(buf, encoding, errors) or super().frombuf(buf, encoding, errors)
 
     @classmethod
     def _of_file(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self | None:
-        """Parse the header of a regular file whose size is in octal digits, as pax(1) describes it under "ustar"."""
+        """Parse the header of a regular file whose size is written in octal digits (the format "ustar" of pax(1))."""
         if len(buf) != BLOCK or buf[156:157] not in (tarfile.REGTYPE, tarfile.AREGTYPE):
             return None
         name, prefix = (field.partition(b"\0")[0].decode(encoding, errors) for field in (buf[:100], buf[345:500]))
@@ -293,7 +306,8 @@ class Header(tarfile.TarInfo):
             size, checksum = (int(field.partition(b"\0")[0], 8) for field in (buf[124:136], buf[148:156]))
         except ValueError:
             return None
-        # The checksum counts its own field as spaces. Old programs mark a folder only by a trailing slash.
+        # When the checksum is computed, its own eight bytes count as spaces. Old versions of tar mark a folder only by
+        # the slash at the end of its name.
         if name.endswith("/") or checksum != sum(buf) - sum(buf[148:156]) + 8 * ord(" "):
             return None
         header = cls(f"{prefix}/{name}" if prefix else name)
@@ -302,7 +316,7 @@ class Header(tarfile.TarInfo):
 
 
 class _Ranges(RawFile):
-    """A file in a store as a file object. Each read requests a byte range."""
+    """A file in a store, as a Python file object. Each read requests a byte range."""
 
     def __init__(self, store: Store, name: str) -> None:
         super().__init__()

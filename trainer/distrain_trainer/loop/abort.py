@@ -1,10 +1,10 @@
 """End every process of a job with parameter servers when one of them is lost.
 
-mpirun and torchrun end the other ranks when one fails. Jobs with parameter servers have no such launcher, and the other
-processes would wait for ever for the lost process. So each process keeps a connection to the first process (MXNet's
-scheduler or TensorFlow's chief). If a connection closes without a goodbye, the first process logs which process is
-lost, and exits. This closes all other connections, and their processes end too. As all processes end, a restarted
-process never joins old ones.
+In other jobs, mpirun and torchrun end all ranks when one rank fails. Jobs with parameter servers have no such launcher.
+If one process is lost, the other processes would wait for it for ever. So each process keeps a connection to the first
+process (MXNet's scheduler or TensorFlow's chief). If a connection closes without a goodbye, the first process logs
+which process is lost, and ends. When the first process ends, all its other connections close, and the processes at
+their other ends exit too. Because all processes end, a restarted process never joins old ones.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from typing import NoReturn
 from distrain_trainer.errors import StoppedError
 
 GOODBYE = b"goodbye\n"
-# Sent when the run has stopped as requested. It can resume from the step after which it has stopped.
+# This line tells the other processes that the run has stopped as requested. The run can resume from the step after
+# which it has stopped.
 STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
-# A lost machine does not close its connections: probe after 10 s of silence, and give up 15 s later.
+# If a machine is lost, nobody closes its connections. So TCP probes the peer after 10 s of silence, and gives up 15 s
+# later.
 KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 
 
 @dataclass
 class AbortChannel:
-    """The connections of this process: of the first process to all others, or of another process to the first."""
+    """The abort connections of this process.
+
+    The first process is connected to all others, and each other process only to the first.
+    """
 
     connections: list[socket.socket] = field(default_factory=list)
     is_over: bool = False
@@ -42,18 +47,18 @@ class AbortChannel:
         self._tell(GOODBYE)
 
     def stop(self) -> None:
-        """Tell the other side that the run stops as requested, so that every process stops."""
+        """Tell the processes at the other ends that the run stops as requested, so that every process stops."""
         self._tell(STOPPED)
 
     def _tell(self, word: bytes) -> None:
         self.is_over = True
         for connection in self.connections:
-            with contextlib.suppress(OSError):  # The other process has left already.
+            with contextlib.suppress(OSError):  # The other process has already closed its end.
                 connection.sendall(word)
 
 
 def listen(port: int) -> AbortChannel:
-    """Accept the connections of all other processes. Called by the first process."""
+    """Accept the connections of all other processes. Called only by the first process."""
     channel = AbortChannel()
     listener = socket.create_server(("", port), backlog=1024)
     _start(_accept, channel, listener)
@@ -61,9 +66,10 @@ def listen(port: int) -> AbortChannel:
 
 
 def connect(host: str, port: int, name: str, *, first: str = "the scheduler", tells: bool = False) -> AbortChannel:
-    """Connect to the first process, and retry until it has started. `name` is this process's role and index, for logs.
+    """Connect to the first process, and retry until it accepts the connection.
 
-    With `tells`, log a line if the first process ends before the training does.
+    `name` is this process's role and index, for logs. With `tells`, log a line if the first process ends before the
+    training does.
     """
     connection = _connect(host, port, first)
     _keep_alive(connection)
@@ -126,7 +132,7 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def _end(line: str = "", code: int = 1) -> NoReturn:
-    # os._exit, as the main thread waits inside the framework and would not see an exception.
+    # Use os._exit: the main thread waits inside the framework, where no exception can reach it.
     if line:
         print(f"distrain: {line}", file=sys.stderr, flush=True)
     os._exit(code)

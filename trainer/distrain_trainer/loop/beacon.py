@@ -1,7 +1,7 @@
-"""Send UDP datagrams to the other ranks while this rank is busy, and receive their datagrams.
+"""While this rank is busy, send UDP datagrams to the other ranks. Also receive their datagrams.
 
-Ranks that wait in a collective cannot see why another rank is late: it may hang, wait for its input, or compile. A rank
-that waits for input or compiles sends a datagram each second.
+A rank that waits in a collective cannot see why another rank is late: that rank may hang, wait for its input, or
+compile. A rank that is waiting for input or is compiling sends a datagram each second.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Addresses for documentation (RFC 5737, RFC 3849). Nothing is sent to them: connecting a UDP socket only makes the
-# kernel choose the source address.
+# These addresses are reserved for documentation (RFC 5737, RFC 3849). No packet is sent to them: connecting a UDP
+# socket only makes the kernel choose the pod's own source address.
 ANYWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address on which a rank receives datagrams, and the token that its own datagrams carry."""
+    """The address at which a rank receives datagrams, and the token by which its own datagrams are recognized."""
 
     host: str
     port: int
@@ -30,7 +30,7 @@ class Endpoint:
 
 
 class Beacon:
-    """One rank's UDP socket. A lost datagram does no harm, as the next one follows a second later."""
+    """One rank's UDP socket. A lost datagram does no harm, because another one follows a second later."""
 
     def __init__(self) -> None:
         family, host = own_address()
@@ -41,26 +41,30 @@ class Beacon:
         self.last_heard = float("-inf")
 
     def listen(self, endpoints: Sequence[Endpoint]) -> None:
-        """Start a thread that receives the datagrams of the other ranks."""
+        """Start the thread that receives the datagrams of the other ranks."""
         self._others = [endpoint for endpoint in endpoints if endpoint.token != self.endpoint.token]
         threading.Thread(target=self._hear, daemon=True).start()
 
     def say_busy(self) -> None:
         """Send one datagram to every other rank."""
         for other in self._others:
-            with contextlib.suppress(OSError):  # A lost datagram does no harm.
+            with contextlib.suppress(OSError):  # Ignore send errors: the next datagram follows a second later.
                 self._socket.sendto(self.endpoint.token, (other.host, other.port))
 
     def _hear(self) -> None:
         known = {other.token for other in self._others}
         while True:
-            with contextlib.suppress(OSError):  # recv also raises the error of an earlier send.
+            # recv also raises an error if an earlier send on this socket has failed.
+            with contextlib.suppress(OSError):
                 if self._socket.recv(TOKEN_BYTES) in known:
                     self.last_heard = time.monotonic()
 
 
 def own_address() -> tuple[socket.AddressFamily, str]:
-    """Return the address family and address by which other pods reach this pod, or loopback if there is no route."""
+    """Return the address family and the address by which other pods reach this pod.
+
+    If the pod has no route, return those of loopback.
+    """
     for family, anywhere in ANYWHERE:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((anywhere, 9))

@@ -1,4 +1,4 @@
-"""Test the model after epochs, and keep the best model."""
+"""Test the model after certain epochs, and keep the best model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BEST_OF = 5
 
 @dataclass
 class Evaluator:
-    """Test a run's model. All ranks call its methods at the same steps.
+    """Test a run's model. All ranks must call the methods at the same steps.
 
-    `tests` is the number of test samples of all ranks, 0 if the data has none. `count` tests the model on all ranks,
-    and returns the numbers of samples whose label is the model's first choice, and among its first five choices. `save`
-    writes the model that `count` tests to a local path with the file name `model`.
+    `tests` is the number of test samples of all ranks, or 0 if the data has none. `count` tests the model on all ranks.
+    It returns two numbers of samples: those whose label is the model's first choice, and those whose label is among its
+    first five choices. `save` writes the tested model to a local path whose file name is `model`.
     """
 
     run: Run
@@ -32,9 +32,9 @@ class Evaluator:
     model: str
 
     def is_due(self) -> bool:
-        """Return whether the last step has ended an epoch that is to be tested and is not tested yet.
+        """Return whether the last step ended an epoch that has to be tested and has not been tested yet.
 
-        If a process is killed before the test, the next process makes the test.
+        If a process is killed before the test, the restarted run makes the test.
         """
         every, of_epoch = self.run.config.evaluate_every, self.run.subject.epoch_samples
         if not (every and of_epoch and self.tests):
@@ -46,10 +46,13 @@ class Evaluator:
     def test_between_steps(self) -> None:
         with self.run.watchdog.paused():
             self._keep(self._accuracy())
-            self.run.group.gather(None)  # Distributed: wait, because rank 0 may still write the best model.
+            self.run.group.gather(None)  # Distributed: wait for rank 0, which may still be writing the best model.
 
     def at_end(self) -> Accuracy | None:
-        """Return the accuracy after the last step, None without test samples. Called after the watchdog has stopped."""
+        """Return the accuracy after the last step, or None if there are no test samples.
+
+        Called after the watchdog is stopped.
+        """
         if not self.tests:
             return None
         accuracy = self._accuracy()
@@ -62,7 +65,7 @@ class Evaluator:
         return Accuracy(top1 / self.tests, top5 / self.tests)
 
     def _keep(self, accuracy: Accuracy) -> None:
-        """Log and record the accuracy, and write the model if it is better than all earlier ones."""
+        """Log and record the accuracy. If it is higher than in all earlier tests, write the model."""
         run, position = self.run, self.run.position
         assert run.subject.epoch_samples
         epoch = position.samples // run.subject.epoch_samples
@@ -87,16 +90,16 @@ class Evaluator:
 
 
 def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
-    """Count the samples whose label has the largest logit, and those with one of the five largest.
+    """Count the samples whose label has the largest logit, and those whose label has one of the five largest logits.
 
     All arguments are NumPy arrays. `logits` has the shape (samples, classes), the other arrays (samples,). Samples of
     weight 0 do not count.
     """
     logits = np.where(np.isnan(logits), -np.inf, logits)
-    # A model that gives no number for a sample knows no class of it.
+    # If all logits of a sample are NaN, the model has made no choice, so the sample counts as wrong.
     counts = (weights > 0) & (logits.max(axis=1) > -np.inf)
     first = logits.argmax(axis=1) == labels
     best = min(BEST_OF, logits.shape[1])
     among = (np.argpartition(-logits, best - 1, axis=1)[:, :best] == labels[:, np.newaxis]).any(axis=1)
-    # Of equal logits argpartition may choose others than argmax.
+    # If several logits are equal, argpartition may choose others than argmax does.
     return int(first[counts].sum()), int((among | first)[counts].sum())

@@ -1,6 +1,6 @@
-"""Measure a rank's images per second, and format the log lines with this rate.
+"""Measure the images per second of a rank, and format the log lines that contain this rate.
 
-The lines have the format of tf_cnn_benchmarks, which existing tools can read.
+The lines have the format of tf_cnn_benchmarks, which existing tools can parse.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 
 RULE = "-" * 64
 HEADER = "Step\tImg/sec\ttotal_loss"
-# The jitter is computed over this many of the last steps, because a median cannot be updated step by step.
+# The jitter is computed from the rates of the last JITTER_STEPS steps. All rates are needed, because a median cannot be
+# updated with one new rate.
 JITTER_STEPS = 1000
 
 
@@ -38,9 +39,10 @@ class RunningMean:
 
 @dataclass
 class Speed:
-    """Time the steps of one rank, except the first `untimed` ones, which also compile and warm up.
+    """Time the steps of one rank, except the first `untimed` steps, which also compile and warm up.
 
-    Only sums and the rates of the last steps are kept, so a log line costs the same after a million steps.
+    Only sums and the rates of the last steps are stored, so that a log line after a million steps costs no more than
+    the first one.
     """
 
     untimed: int
@@ -72,17 +74,20 @@ class Speed:
 
     @property
     def jitter(self) -> float:
-        """1.4826 times the median absolute deviation of the steps' rates, over the last JITTER_STEPS steps."""
+        """1.4826 times the median absolute deviation of the rates of the last JITTER_STEPS steps."""
         return float(1.4826 * np.median(np.abs(np.array(self.last_rates) - np.median(self.last_rates))))
 
 
 def untimed_steps(steps: int) -> int:
-    """Return how many first steps are not timed: 10, as in tf_cnn_benchmarks, or a fifth of the steps if less."""
+    """Return how many steps at the beginning are not timed.
+
+    As in tf_cnn_benchmarks, these are 10 steps, or a fifth of all steps if that is less.
+    """
     return min(10, (steps + 4) // 5) if steps > 1 else 0
 
 
 def step_line(speed: Speed, loss: float) -> str:
-    """Return a step's log line: this rank's mean rate, its standard error and jitter, and the loss."""
+    """Return the log line of a step: this rank's mean rate, the standard error and jitter of the rate, and the loss."""
     error, jitter = speed.rates.error, speed.jitter
     return f"{speed.steps}\timages/sec: {speed.rate:.1f} +/- {error:.1f} (jitter = {jitter:.1f})\t{loss:.3f}"
 

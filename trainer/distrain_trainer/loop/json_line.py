@@ -1,4 +1,4 @@
-"""Write a line of JSON after each logged step, for programs: the run's progress, speed and remaining time."""
+"""After each logged step, write a line of JSON for other programs: the run's progress, speed and remaining time."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PREFIX = "distrain-progress: "
-# The remaining time is estimated from this many of the last lines.
+# The remaining time is estimated from the last LINES_OF_THROUGHPUT log lines.
 LINES_OF_THROUGHPUT = 10
 
 
 def text(figures: Mapping[str, float | str | None]) -> str:
-    """Return the line. docs/training.md explains each figure. None means unknown."""
+    """Return the JSON line. docs/training.md explains each of its figures. None means unknown."""
     return PREFIX + json.dumps(figures)
 
 
 @dataclass
 class Throughput:
-    """Images per second in wall-clock time, including everything that happens between steps."""
+    """Images per second of wall-clock time, which includes the time between steps."""
 
     lines: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=LINES_OF_THROUGHPUT + 1))
 
     def add(self, step: int, samples: int) -> None:
-        """Record the run's position at a logged step."""
+        """Record the position of the run at a logged step."""
         self.lines.append((time.monotonic(), step, samples))
 
     def start(self, step: int, samples: int) -> None:
-        """Record the position at which timing begins, and forget earlier ones."""
+        """Record the position at which timing begins, and forget all earlier positions."""
         self.lines.clear()
         self.add(step, samples)
 
     @property
     def images_per_second(self) -> float:
-        """Samples of all ranks per second since the previous line."""
+        """Samples per second of all ranks together since the previous line."""
         (before, _, fewer), (now, _, samples) = self.lines[-2], self.lines[-1]
         return (samples - fewer) / (now - before) if now > before else 0.0
 
     def seconds_to(self, steps: int) -> int:
-        """Estimate the seconds until `steps` steps are made, from the speed over the last lines."""
+        """Estimate the seconds until the run has made `steps` steps, from the speed over the last lines."""
         (first, made, _), (now, step, _) = self.lines[0], self.lines[-1]
         return round((steps - step) * (now - first) / (step - made)) if step > made else 0
 

@@ -1,4 +1,4 @@
-"""Set the metrics of a run, which rank 0 serves. Every rank calls these functions."""
+"""Set the metrics of a run. Rank 0 serves them. Every rank calls these functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def serve(run: Run) -> None:
-    """Serve this rank's metrics from now on, if the values ask for it. Called once the run has its position."""
+    """From now on, serve this rank's metrics if the values ask for it. Called after the run has set its position."""
     config, metrics = run.config, run.metrics
     metrics.rank = run.group.rank
     if run.group.rank == 0:
@@ -30,7 +30,7 @@ def set_position(run: Run, step: int, samples: int) -> None:
 
 
 def set_logged(run: Run, *, loss: float, images_per_second: float) -> None:
-    """Set the metrics that are known only at logged steps, and the counters that the record keeps over all starts."""
+    """Set the metrics that change only at logged steps, and the counters that the record continues over all starts."""
     if run.group.rank == 0:
         starts = run.record.count("start")
         run.metrics.set(

@@ -1,4 +1,4 @@
-"""The ranks of a run, and the collectives that a run needs from every framework."""
+"""Define the ranks of a run, and the collectives that a run needs from every framework."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from distrain_trainer.checkpoint.buffer import Buffer
 
-# Bytes that one rank sends at once. Each piece is pickled, which makes copies of it.
+# Maximum bytes that one rank sends in one collective. Sending pickles the bytes, which makes copies of them.
 CHUNK = 4 * 1024**2
-# Bytes that a rank receives at once from all ranks.
+# Maximum bytes that a rank receives from all ranks together in one collective.
 CHUNKS = 64 * 1024**2
-# The start and end offset of the bytes that a rank has in its buffer.
+# The start and end offset, in a rank's buffer, of the bytes that this rank has read.
 Span = tuple[int, int]
 
 
@@ -21,7 +21,7 @@ Span = tuple[int, int]
 class ProcessGroup:
     """This rank, the number of ranks, and two collectives: broadcast from rank 0, and gather to all ranks.
 
-    `shares_state` is false with parameter servers: only rank 0 loads and saves the state.
+    `shares_state` is false with parameter servers: then only rank 0 loads and saves the state.
     """
 
     rank: int
@@ -32,15 +32,16 @@ class ProcessGroup:
 
     @classmethod
     def of_horovod(cls, hvd: Any) -> ProcessGroup:
-        """Return the group of all ranks. `hvd` is Horovod's module for a framework, after its init()."""
-        # Pass fixed names: Horovod's default name is the value's type, which may differ between ranks.
+        """Return the group of all ranks. `hvd` is Horovod's module for a framework, already initialized."""
+        # Pass fixed names to Horovod. Its default name is the type of the value, which may differ between ranks.
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Copy each rank's span of its buffer to the buffers of all ranks. All buffers must be large enough.
+        """Copy the span that each rank has in its buffer into the buffers of all other ranks.
 
-        The ranks send piece by piece, so that no rank needs memory for a second copy.
+        All buffers must be large enough for this. The ranks send small pieces, so no rank needs memory for a second
+        copy of the state.
         """
         if all(start == end for start, end in spans[1:]):
             self._share_of_rank_0(buffer, *spans[0])

@@ -1,4 +1,4 @@
-"""Log the steps of a training, and record their figures."""
+"""Log the steps of a training, and record the figures of the steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distrain_trainer.results import Accuracy, LoggedStep, Results
 
 
 class Counted(Protocol):
-    """The sample counts of a step, in a Batch or in a worker's report of a step."""
+    """The numbers of samples in a step, from a Batch or from a worker's report."""
 
     @property
     def samples(self) -> int: ...
@@ -33,19 +33,19 @@ class Counted(Protocol):
 
 @dataclass
 class Progress:
-    """Time the steps of one rank. Log the first timed step, every log_every-th step after it, and the last step."""
+    """Time the steps of one rank. Log the first timed step, then every log_every-th step, and the last step."""
 
     run: Run
     steps: int
     speed: Speed
     samples: int
     throughput: Throughput = field(default_factory=Throughput)
-    # The seconds of all steps of this start.
+    # The sum of the seconds of all steps since this start.
     seconds: float = 0.0
 
     @classmethod
     def start(cls, run: Run) -> Progress:
-        """Start at the run's position."""
+        """Start at the position of the run."""
         run.log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(run.steps - made), made)
@@ -56,10 +56,10 @@ class Progress:
         return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
-        """Record the step just made, which took `seconds`, and log it if it is due.
+        """Record the last step, which took `seconds`, and log it if a log line is due.
 
-        `mean` averages the loss over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
-        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row, or if the
+        `mean` averages the loss over the ranks, so all ranks must call it at the same steps. If the loss is not finite,
+        the step was left out. Raises DivergedError after more than config.max_bad_steps bad steps in a row, or if the
         last step of the run was left out.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
@@ -86,7 +86,7 @@ class Progress:
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def _judge(self, loss: float) -> None:
-        """Count the consecutive steps that were left out because their loss or a gradient was not finite."""
+        """Count the consecutive steps that were left out because the loss or a gradient was not finite."""
         if math.isfinite(loss):
             self.run.bad_steps = 0
             return
@@ -117,7 +117,7 @@ class Progress:
         )
 
     def _figures(self, loss: float) -> dict[str, Any]:
-        """Return the figures of the line for programs. docs/training.md explains them."""
+        """Return the figures of the JSON line. docs/training.md explains them."""
         run, samples = self.run, self.throughput.lines[-1][2]
         saved = run.lease.head.checkpoint if run.lease is not None else None
         return {
@@ -137,9 +137,9 @@ class Progress:
         }
 
     def finish(self, accuracy: Accuracy | None, *, model: str, save: Callable[[Path], None]) -> None:
-        """Log the totals, write the outcome if the values ask for it, and mark the run as finished.
+        """Log the totals, write the outcome if the values specify an output, and mark the run as finished.
 
-        `save` writes the model to a local path, whose file name is `model`.
+        `save` writes the model to a local path whose file name is `model`.
         """
         has_trained = self.speed.steps > self.run.resumed_step
         for line in total_lines(self.speed.total) if has_trained else ():
@@ -148,7 +148,7 @@ class Progress:
             self.run.log.print(f"test accuracy: {accuracy.top1:.4f}")
         top1, top5 = accuracy or (None, None)
         config, group = self.run.config, self.run.group
-        if config.output and group.rank == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
+        if config.output and group.rank == 0:  # Distributed: all ranks have the same model, so rank 0 writes its own.
             figures = Results(
                 framework=config.framework,
                 model=config.model,
@@ -180,6 +180,6 @@ class Progress:
 
 
 def seconds_since_start() -> float:
-    """Return the seconds since this process started, including Python's own start."""
+    """Return the seconds since this process started, including the start of Python itself."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,7 @@
-"""Derive seeds from the configuration and the samples seen, so that no generator's state has to be saved."""
+"""Derive seeds from the configuration and the number of samples seen.
+
+So checkpoints need not contain the state of any random number generator.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from distrain_trainer.config import Config
 
-# Make Horovod reduce each tensor separately, and Open MPI always use recursive doubling, which works for any size.
+# Make Horovod reduce each tensor separately, and make Open MPI use recursive doubling for every message size.
 PINNED = {
     "HOROVOD_FUSION_THRESHOLD": "0",
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
@@ -20,9 +23,9 @@ PINNED = {
 def seed_step(config: Config, *, rank: int, samples: int) -> int:
     """Seed Python's and NumPy's generators for a rank's next step, and return the seed for the framework's.
 
-    The step begins after `samples` samples of all ranks. The seed is below 2**31.
+    The step begins after all ranks together have seen `samples` samples. The seed is below 2**31.
     """
-    # Python hashes a text with SHA-512, so the seeds of neighbouring steps and ranks have nothing in common.
+    # Python hashes the text with SHA-512, so the seeds of consecutive steps and of different ranks are unrelated.
     random.seed(f"{config.seed} {rank} {samples}")
     np.random.seed(random.getrandbits(32))
     return random.getrandbits(31)
@@ -35,6 +38,9 @@ def seed_python(seed: int) -> None:
 
 
 def pin_all_reduce() -> None:
-    """Make Horovod over MPI add up in a fixed order. Call it before hvd.init(). Variables that are set already stay."""
+    """Make Horovod add up in a fixed order when it uses MPI.
+
+    Call it before hvd.init(). Environment variables that are already set are not changed.
+    """
     for name, value in PINNED.items():
         os.environ.setdefault(name, value)

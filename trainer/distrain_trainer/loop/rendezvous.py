@@ -1,4 +1,4 @@
-"""Wait at the start until the other processes of a job accept connections."""
+"""At the start of a job, wait until the other processes accept connections."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from distrain_trainer.errors import LostPeerError
 
 SECONDS_BETWEEN_TRIES = 0.2
 SECONDS_TO_ANSWER = 5.0
-# The same limit as distrain-launch's for workers: nodes may have to start, and images may have to be pulled.
+# The same limit as distrain-launch has for workers: new nodes may have to start, and images may have to be pulled.
 SECONDS_TO_START = 1800.0
 
 
 def wait_until_listening(processes: Mapping[str, str]) -> None:
-    """Wait until every process listens. `processes` maps names to host:port.
+    """Wait until every process accepts connections. `processes` maps the name of each process to its host:port.
 
-    Raises LostPeerError if one does not listen within SECONDS_TO_START.
+    Raises LostPeerError if a process does not listen within SECONDS_TO_START.
     """
     begun = time.monotonic()
     for name, address in processes.items():

@@ -1,7 +1,7 @@
 """Acquire a run, and load its newest complete checkpoint.
 
-Ranks that train in lockstep and see the same folder or bucket read together: each rank reads its share of the files,
-and receives the rest from the other ranks. Otherwise only rank 0 reads: if each pod has its own folder, and with
+Ranks that train in lockstep and see the same folder or bucket read together. Each of these ranks reads its share of the
+files, and receives the rest from the others. In other cases only rank 0 reads: if each pod has its own folder, or with
 parameter servers.
 """
 
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from distrain_trainer.loop.run import Run
 
 VALUE = "checkpoint.uri"
-# The checkpoint that was read, or None, and the span of it that each rank has in its buffer.
+# The checkpoint that was read, or None, and for each rank the range of its bytes that the rank has read into its
+# buffer.
 Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
 def resume(run: Run, pods: Sequence[str]) -> None:
-    """Acquire the run, and load its newest complete checkpoint, if there is one. Called by all ranks.
+    """Acquire the run, and load its newest complete checkpoint if it has one. Called by all ranks.
 
-    `pods` are the UIDs of the ranks' pods. Raises FinishedError if the run is finished, and what Run.begin raises.
+    `pods` are the UIDs of the pods of all ranks. Raises FinishedError if the run is finished, and the other exceptions
+    of Run.begin.
     """
     group, store = run.group, open_store(run.config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
     lease = _acquire(run, store, pods) if group.rank == 0 else None
@@ -57,7 +59,7 @@ def resume(run: Run, pods: Sequence[str]) -> None:
 
 
 def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
-    """By rank 0: acquire the lease. Return None if the run is finished."""
+    """Called by rank 0: acquire the lease. Return None if the run is finished."""
     config, say = run.config, run.log.print
     lease = leases.acquire(
         store,
@@ -73,14 +75,14 @@ def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
 
 
 def _store_of_training(run: Run) -> Store:
-    """Open the store without retries: the writer and the heartbeat themselves retry."""
+    """Open the store without retries, because the writer and the heartbeat retry themselves."""
     return open_store(run.config.checkpoint, value=VALUE)
 
 
 def _see_one_place(run: Run, store: Store, start: str) -> bool:
-    """Return whether all ranks see the files that rank 0 writes.
+    """Return whether all ranks see the files that rank 0 writes to the store.
 
-    The same path may be a different folder in each pod.
+    In each pod, the same path may be a different folder.
     """
     name = f"probe-{start}"
     if run.group.rank == 0:
@@ -88,13 +90,13 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
     run.group.gather(None)
     sees = run.group.gather(store.read_tagged(name) is not None)
     if run.group.rank == 0:
-        with contextlib.suppress(StorageError):  # The keys may lack the right to delete.
+        with contextlib.suppress(StorageError):  # The access keys may not allow the trainer to delete files.
             store.delete(name)
     return all(sees)
 
 
 def _lead(run: Run, store: Store, head: Head) -> Loaded:
-    """By rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint was read."""
+    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint that is."""
     found: Checkpoint | None = None
     if head.checkpoint is not None:
         found = reader.newest_good(
@@ -111,7 +113,7 @@ def _lead(run: Run, store: Store, head: Head) -> Loaded:
 
 
 def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
-    """By rank 0: read a checkpoint, together with the other ranks if they see its files."""
+    """Called by rank 0: read a checkpoint. If the other ranks see its files, they read shares of it."""
     if not run.saves_together:
         reader.read_files(store, found, found.parts, run.buffer)
         return
@@ -121,15 +123,15 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
-    """Return the span of the checkpoint that each rank has in its buffer after reading."""
-    if found.manifest.format == 1 or not run.saves_together:  # Rank 0 has read it alone.
+    """For each rank, return the span of the checkpoint that is in this rank's buffer after reading."""
+    if found.manifest.format == 1 or not run.saves_together:  # Only rank 0 has read the checkpoint.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
     return [(share[0].data, share[-1].end) if share else (0, 0) for share in shares]
 
 
 def _follow(run: Run, store: Store) -> Loaded:
-    """By the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
+    """Called by the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
     told: Checkpoint | Loaded = run.group.broadcast(None)
     while isinstance(told, Checkpoint):
         run.group.gather(_read_share(run, store, told))
@@ -138,7 +140,7 @@ def _follow(run: Run, store: Store) -> Loaded:
 
 
 def _read_share(run: Run, store: Store, found: Checkpoint) -> str:
-    """Read this rank's share of a checkpoint. Return "", or a message about a damaged file."""
+    """Read this rank's share of a checkpoint. Return "" on success, or a message about a damaged file."""
     try:
         reader.read_files(store, found, reader.shares(found.parts, run.group.size)[run.group.rank], run.buffer)
     except DamagedCheckpointError as error:
@@ -153,7 +155,8 @@ def _load(run: Run, found: Checkpoint, spans: Sequence[Span]) -> None:
         group.share(run.buffer, spans)
     if group.shares_state or group.rank == 0:
         run.state.load(run.buffer.arrays(found.parts))
-    if run.saves_together or group.rank:  # This rank saves less than it loads, or nothing.
+    # This rank saves less than it loads, or saves nothing, so it frees the larger buffer.
+    if run.saves_together or group.rank:
         run.buffer.release()
     run.position, run.history = found.manifest.position, found.manifest.history
     run.evaluations = found.manifest.evaluations

@@ -1,4 +1,4 @@
-"""Resume a training run, count and save its steps, stop it and finish it."""
+"""Resume a training run, count and save its steps, and stop or finish it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from distrain_trainer.metrics import Figures
 from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.results import Evaluation, LoggedStep
 
-# Seconds for which marking the run as finished is retried if the store fails.
+# If the store fails when the run is marked as finished, retry for SECONDS_TO_FINISH.
 SECONDS_TO_FINISH = 60.0
 
 
 @dataclass
 class Run:
-    """A training run. Without `--checkpoint` it only counts steps.
+    """A training run. Without `--checkpoint`, a run only counts its steps.
 
-    If the ranks save together, each has a writer for its share of a checkpoint's files. Otherwise only rank 0 has one.
-    The writer of rank 0 holds the lease, and completes the checkpoints.
+    If the ranks save together, each rank has a writer for its share of a checkpoint's files. Otherwise only rank 0 has
+    a writer. Rank 0's writer holds the lease and completes the checkpoints.
     """
 
     config: Config
@@ -54,16 +54,15 @@ class Run:
     writer: Writer | None = None
     buffer: Buffer = field(default_factory=Buffer)
     saves_together: bool = False
-    # The number of steps that had begun when all ranks took their last snapshots.
+    # The number of steps that had begun when the ranks took their last snapshots together.
     taken_step: int = 0
-    # The number of steps of the whole run, and the number of steps made before this start.
+    # The total number of steps of the run, and the number of steps that earlier starts have made.
     steps: int = 0
     resumed_step: int = 0
     resumed_from: str | None = None
-    # The time after the first step of this start. That step also compiles, so it is not timed.
+    # The time at the end of this start's first step. The first step also compiles, so it is not timed.
     begun: float | None = None
-    # The number of consecutive steps, up to the last step, that were left out because the loss or a gradient was not
-    # finite.
+    # The number of steps since the last good step. They were left out because the loss or a gradient was not finite.
     bad_steps: int = 0
     record: Record = field(default_factory=Record)
     metrics: Figures = field(default_factory=Figures)
@@ -72,8 +71,8 @@ class Run:
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
         """Acquire the run, and load its newest complete checkpoint. Called by all ranks after they have connected.
 
-        Raises FinishedError if nothing is left to do, FencedError, StorageError, StoppedError, and CheckpointError if
-        the checkpoint is of another training.
+        Raises FinishedError if nothing is left to do, CheckpointError if the checkpoint is of another training, and
+        FencedError, StorageError and StoppedError.
         """
         samples = None if config.is_synthetic else len(dataset.train)
         fields = state.fields()
@@ -121,14 +120,14 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's name in results.json. It is "" without checkpoints."""
+        """The run's name in results.json. Without checkpoints, it is ""."""
         return finished.name_of_weights(self.config, self.lease.head) if self.lease is not None else ""
 
     @property
     def asked(self) -> int:
-        """This rank's request to stop or to save, as a number of stop_flag.
+        """What this rank asks for, to stop or to save, as one of the numbers in stop_flag.
 
-        The program passes the ranks' maximum to end_step.
+        The program computes the maximum of all ranks' requests and passes it to end_step.
         """
         if self.writer is None:
             return self.request.reason
@@ -147,21 +146,21 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        """Whether a checkpoint is due. After a bad step none is due, because the weights may be the cause.
+        """Whether a checkpoint is due. After a bad step no checkpoint is due, because the weights may have caused it.
 
-        Saving such weights would also push out the good checkpoints.
+        Checkpoints with such weights would also replace the good checkpoints.
         """
         return self.writer is not None and self.writer.is_due() and not self.bad_steps
 
     def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
-        """Count a step on `samples` samples of all ranks, and save a checkpoint if one is due; see `end_step`."""
+        """Count a step in which all ranks used `samples` samples. If a checkpoint is due, save it; see `end_step`."""
         self.begin_step(samples)
         self.end_step(self.position.step, asked=asked, may_save=may_save)
 
     def begin_step(self, samples: int) -> None:
-        """Count a step on `samples` samples of all ranks.
+        """Count a step in which all ranks together used `samples` samples.
 
-        The state is the state after this step, once the step is computed.
+        Once this step is computed, `state` is the state after it.
         """
         self.position = self.position.after_step(
             samples,
@@ -171,20 +170,22 @@ class Run:
         )
 
     def end_step(self, step: int, *, asked: int, may_save: bool = True) -> None:
-        """End a step whose outcome is known. If a checkpoint is due, save the state after the last step that has begun.
+        """Called when the outcome of a step is known.
 
-        `step` is the number of steps whose outcome is known, `asked` the largest `asked` of all ranks. If `asked` is a
-        reason to stop, no later step may have begun, and this raises StoppedError, FencedError or UnavailableError.
+        If a checkpoint is due, save the state after the last step that has begun. `step` is the number of steps whose
+        outcome is known. `asked` is the largest request of all ranks. If `asked` is a reason to stop, no later step may
+        have begun. Then this raises StoppedError, FencedError or UnavailableError.
         """
         self._heed(asked)
         if self.writer is not None:
             saving.end_step(self, self.writer, step, asked=asked, may_save=may_save)
 
     def heed_stop(self, *others: int) -> None:
-        """Stop if any rank was asked to stop. Called by all ranks after the evaluation, before the outcome is written.
+        """Stop if any rank was asked to stop.
 
-        `others` are the requests of processes outside the group. At this point a failing store is not a reason to stop.
-        Raises StoppedError or FencedError.
+        Called by all ranks after the evaluation and before the outcome is written. `others` are the requests of
+        processes that do not belong to the group. At this point a failing store is no longer a reason to stop. Raises
+        StoppedError or FencedError.
         """
         if self.config.checkpoint:
             asked = self.asked
@@ -192,7 +193,7 @@ class Run:
             self._heed(max([*self.group.gather(mine), *others]))
 
     def _heed(self, asked: int) -> None:
-        """Stop if the largest `asked` of all ranks is a reason to stop."""
+        """Stop if the largest request of all ranks is a reason to stop."""
         if asked == stop_flag.FENCED:
             by = self.lease.fenced_by if self.lease is not None else ""
             raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
@@ -230,10 +231,11 @@ class Run:
         )
 
     def _leave(self, writer: Writer, asked: int) -> str:
-        """Save a checkpoint, and release the lease. Return "", or the reason why one of the two fails.
+        """Save a checkpoint, and release the lease.
 
-        After a bad step save no checkpoint: the newest checkpoint remains the one from before the bad steps. Only rank
-        0 has a lease to release.
+        Return "" on success, or the reason why saving or releasing has failed. After a bad step, save no checkpoint:
+        then the newest checkpoint is still the one from before the bad steps. Only rank 0 has a lease that it can
+        release.
         """
         try:
             if saving.is_bad(self):
@@ -243,8 +245,8 @@ class Run:
             if self.group.rank:
                 return ""
             saving.tell(self, writer)
-            # Record the stop before the lease is released. Otherwise the next holder would assume that this process was
-            # killed.
+            # Record the stop before the lease is released, because otherwise the next holder would assume that this
+            # process was killed.
             self._record_stop(asked)
             writer.lease.end(STOPPED, max_age=self.config.checkpoint_max_age)
         except (FencedError, StorageError, TimeoutError) as error:
@@ -259,9 +261,9 @@ class Run:
         return f"not saved, as the last steps ({self.bad_steps}) are left out; {resumes}"
 
     def save_end(self) -> None:
-        """Save the last state if checkpoint_at_end is set. Called by all ranks after the last step.
+        """If checkpoint_at_end is set, save the last state. Called by all ranks after the last step.
 
-        Then a process that is killed during the evaluation loses no step, and a later start with more epochs continues
+        If a process is killed during the evaluation, no step is lost. A later start with more epochs also continues
         from this state.
         """
         if self.writer is None or not self.config.checkpoint_at_end:
@@ -273,9 +275,9 @@ class Run:
             self.log.print(f"checkpoint: the last state is not saved ({failure})")
 
     def finish(self) -> None:
-        """Mark the run as finished. First save the last state if checkpoint_at_end is set and it is not saved yet.
+        """Mark the run as finished. If checkpoint_at_end is set, first save the last state unless it is saved already.
 
-        Called by all ranks after the outcome is written, before the last barrier. Raises FencedError, and
+        Called by all ranks after the outcome is written and before the last barrier. Raises FencedError, and
         UnavailableError if a write takes longer than checkpoint.maxAge.
         """
         if self.writer is None:

@@ -19,27 +19,30 @@ if TYPE_CHECKING:
 
 
 def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool) -> None:
-    """End a step whose outcome is known: save or drop the held snapshot, and take another one if it is due.
+    """Called when a step's outcome is known: save or drop the held snapshot, and take another snapshot if one is due.
 
-    The arguments are those of Run.end_step.
+    The arguments are the same as those of Run.end_step.
     """
     if run.begun is None:
         run.begun = time.monotonic()
         prepare(run)
     writer.seconds_left = _seconds_left(run, run.begun)
     tell(run, writer)
-    # The held snapshot may have the weights from before this step. This step's loss shows whether they are good.
+    # The weights in the held snapshot may be those from before this step. The loss of this step shows whether those
+    # weights are good.
     writer.settle(step, is_good=not run.bad_steps)
     if may_save and _takes_now(run, step, asked):
-        run.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
+        # Without this wait, the copy itself would wait for the step, and the step's time would count as a cost of the
+        # checkpoint.
+        run.state.wait()
         writer.save(partial(snapshot, run), holds=True)
 
 
 def _takes_now(run: Run, step: int, asked: int) -> bool:
-    """Return whether to take a snapshot. If the ranks save together, the result is the same on all ranks."""
+    """Return whether to take a snapshot now. If the ranks save together, all ranks get the same result."""
     if not run.saves_together:
         return run.is_due
-    # A step that began before the last snapshot may still carry the request for that snapshot.
+    # A step that began before the last snapshot may still contain the request that led to that snapshot.
     if asked != stop_flag.SAVE or step <= run.taken_step or run.bad_steps:
         return False
     run.taken_step = run.position.step
@@ -47,18 +50,21 @@ def _takes_now(run: Run, step: int, asked: int) -> bool:
 
 
 def _seconds_left(run: Run, begun: float) -> float:
-    """Estimate the seconds for the remaining steps, infinity if unknown."""
+    """Estimate the seconds that the remaining steps will take. The result is infinity if this is unknown."""
     timed = run.position.step - run.resumed_step - 1
     return (run.steps - run.position.step) * (time.monotonic() - begun) / timed if timed > 0 else math.inf
 
 
 def prepare(run: Run) -> None:
-    """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
+    """Allocate the buffer in a thread. Called after the first step, because some optimizers have no state before it."""
     threading.Thread(target=run.buffer.reserve, args=[_plan(run)[-1].end], daemon=True).start()
 
 
 def _plan(run: Run) -> list[layout.Part]:
-    """Lay out what this rank saves. Raises ArgumentError if a step has changed which arrays the model has."""
+    """Lay out the part of the state that this rank saves.
+
+    Raises ArgumentError if a step has added, removed or changed an array of the model.
+    """
     fields = run.state.fields()
     require_same_model(fields, run.start)
     if not run.saves_together:
@@ -67,7 +73,7 @@ def _plan(run: Run) -> list[layout.Part]:
 
 
 def snapshot(run: Run) -> Snapshot:
-    """Copy what this rank saves of the state into the buffer."""
+    """Copy the part of the state that this rank saves into the buffer."""
     parts = _plan(run)
     run.state.copy(run.buffer.place(parts), layout.cuts_of(parts))
     told = (list(run.history), parts, list(run.evaluations))
@@ -75,25 +81,28 @@ def snapshot(run: Run) -> Snapshot:
 
 
 def is_bad(run: Run) -> bool:
-    """Return whether the last step was left out. If the ranks save together, the result is the same on all ranks."""
+    """Return whether the last step was left out. If the ranks save together, all ranks get the same result."""
     return any(run.group.gather(bool(run.bad_steps))) if run.saves_together else bool(run.bad_steps)
 
 
 def save_last(run: Run, writer: Writer) -> str:
-    """Save the last state. Called by all ranks that have a writer. Return "", or the reason why it is not saved."""
+    """Save the last state.
+
+    Called by all ranks that have a writer. Return "" when it is saved, or the reason why it is not.
+    """
     run.state.wait()
     agree = partial(_first_reason, run) if run.saves_together else str
     return writer.save_last(partial(snapshot, run), run.position.samples, agree)
 
 
 def _first_reason(run: Run, own: str) -> str:
-    """Return the reason of the first rank that could not write its files, "" if every rank could."""
+    """Return the reason of the first rank that could not write its files, or "" if all ranks could."""
     reasons = run.group.gather(own)
     return next((f"rank {rank}: {reason}" if rank else reason for rank, reason in enumerate(reasons) if reason), "")
 
 
 def tell(run: Run, writer: Writer) -> None:
-    """Log what the writer has done, and record it. Ranks other than 0 only log outages, on stderr."""
+    """Log and record what the writer has done. Ranks other than 0 log only outages, on stderr."""
     line = writer.outage.line()
     if run.group.rank:
         if line:

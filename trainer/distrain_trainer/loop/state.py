@@ -1,4 +1,4 @@
-"""Define the interface to the state that a run saves and resumes: a framework's state as named arrays."""
+"""Define the interface to the state that a run saves and resumes: named arrays in every framework."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Fields
 class State(Protocol):
     """The state that a framework keeps between steps, as named arrays.
 
-    The names of the model's arrays begin with `model.`. The state of random number generators is not saved: each step's
-    seed is computed from the run's seed and the samples seen, which are in the manifest.
+    The names of the model's arrays begin with `model.`. The state of random number generators is not saved. The seed of
+    each step is computed from the run's seed and the number of samples seen, which the manifest contains.
     """
 
     def fields(self) -> Fields:
@@ -21,26 +21,30 @@ class State(Protocol):
     def later_fields(self) -> Fields:
         """Return the type and shape of each array that the optimizer adds for a weight at its first step.
 
-        The name of such an array is `optimizer.`, the weight's name, and one more part.
+        The name of such an array consists of `optimizer.`, the name of the weight, and one more part.
         """
 
     def trained_bytes(self) -> int:
-        """Return the total bytes of all trained weights, counting each weight once."""
+        """Return the total size of all trained weights in bytes. A weight that is used twice is counted once."""
 
     def wait(self) -> None:
-        """Wait until the last step's computations are complete."""
+        """Wait until the last step is completely computed."""
 
     def unshared(self) -> Collection[str]:
-        """Return the names of the arrays that may differ between ranks that train together.
+        """Return the names of the arrays that may differ between ranks, although the ranks train together.
 
-        For example, batch normalization statistics may differ. Checkpoints contain the arrays of rank 0.
+        For example, the statistics of batch normalization may differ. Checkpoints contain rank 0's values of these
+        arrays.
         """
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
-        """Copy each array, or the piece of it that `cuts` names, to the array of the same name in host memory."""
+        """Copy each array, or the piece of it given in `cuts`, into the array of the same name in host memory."""
 
     def load(self, arrays: Arrays) -> None:
-        """Load a saved state with the same arrays as this state. The next `copy` overwrites their memory."""
+        """Load a saved state that has the same arrays as this state.
+
+        The next `copy` reuses the memory of these arrays.
+        """
 
     def former(self, content: bytes) -> Arrays:
-        """Return the arrays of a checkpoint of format 1, which is a file in the framework's own format."""
+        """Decode a checkpoint of format 1, which is a file in the framework's own format, and return its arrays."""

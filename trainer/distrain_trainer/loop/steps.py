@@ -1,4 +1,4 @@
-"""Make the steps of a run whose ranks train in lockstep, each rank on its own part of every global batch."""
+"""Make the steps of a run whose ranks train in lockstep. Each rank trains on its own part of every global batch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from distrain_trainer.schedule import learning_rate
 
 
 class Outcome(NamedTuple):
-    """What is known after a step.
+    """The outcome of a step, known after it is computed.
 
-    `loss` is the mean loss of all ranks. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the
-    cause. It is finite on all ranks or on none, so all ranks decide alike whether to save. `asked` is the largest
-    request of all ranks, to stop or to save. `allreduce_wait` is the number of seconds that this rank waited for the
-    averages of the gradients after its own gradients were computed, None if unknown.
+    `loss` is the mean loss of all ranks. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is
+    the cause. The loss is finite on all ranks or on none, so all ranks decide in the same way whether to save. `asked`
+    is the largest of all ranks' requests to stop or to save. `allreduce_wait` is the number of seconds for which this
+    rank, after computing its own gradients, waited for the averaged gradients. It is None if unknown.
     """
 
     loss: float
@@ -32,7 +32,10 @@ class Outcome(NamedTuple):
 
 
 class MakeStep(Protocol):
-    """A framework's step, with the learning rate, the seed for layers such as dropout, and this rank's stop request."""
+    """A framework's function that makes a step.
+
+    Its arguments are the learning rate, the seed for layers such as dropout, and this rank's request to stop.
+    """
 
     def __call__(self, batch: Any, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         """Begin a step, and return the function that waits for its outcome."""
@@ -49,7 +52,7 @@ def make_steps(
 ) -> Progress:
     """Make all remaining steps. `prepare` turns batches into the input of `make_step`.
 
-    Before waiting for the outcome of a step, begin `ahead` more steps, so that a GPU never waits for this process.
+    Begin `ahead` more steps before waiting for the outcome of a step, so that a GPU never waits for this process.
     `evaluator` tests the model between steps. Raises DivergedError after too many bad steps, StoppedError on a request
     to stop.
     """
@@ -66,9 +69,9 @@ def make_steps(
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
         samples, epoch_samples = run.position.samples, run.subject.epoch_samples
-        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
+        # Distributed: the global batch grows with the number of ranks, and the learning rate with it.
         rate = learning_rate(config, step=step, ranks=ranks, samples=samples, epoch_samples=epoch_samples)
-        # Distributed: dropout differs between ranks.
+        # Distributed: another seed, so other dropout, on each rank.
         seed = seed_step(config, rank=rank, samples=samples)
         outcome = make_step(batch, rate=rate, seed=seed, asked=run.asked)
         begun.add(batch, outcome, started)
@@ -80,7 +83,7 @@ def make_steps(
 
 @dataclass
 class BegunSteps:
-    """The steps that have begun and whose outcomes are not known yet. They are the same steps on all ranks."""
+    """The steps that have begun but whose outcomes are not known yet. All ranks have the same steps in this list."""
 
     run: Run
     progress: Progress
@@ -92,19 +95,23 @@ class BegunSteps:
         self.run.begin_step(batch.global_samples)
 
     def end(self, *, leave: int) -> None:
-        """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
+        """Wait for the outcomes of all steps except the last `leave` steps. Raises DivergedError, and StoppedError."""
         while len(self.steps) > leave:
             asked = self._end_first()
-            while asked > stop_flag.BUSY and self.steps:  # All ranks stop after the last step that has begun.
+            # If a rank asks to stop, all ranks stop after the last step that they have begun.
+            while asked > stop_flag.BUSY and self.steps:
                 asked = max(asked, self._end_first())
             self.run.end_step(self.progress.speed.steps, asked=asked)
 
     def _end_first(self) -> int:
-        """Wait for the outcome of the first step, and record it. Return the largest stop request of all ranks."""
+        """Wait for the outcome of the first step, and record it.
+
+        Return the largest request of all ranks in that step.
+        """
         batch, outcome, started = self.steps.popleft()
         loss, asked, allreduce_wait = outcome()
         end = time.perf_counter()
-        # If a step began before the previous step ended, its time counts from the previous step's end.
+        # If this step began before the previous step ended, count its time from the end of the previous step.
         seconds, self.last_end = end - max(started, self.last_end), end
         self.run.metrics.made_step(
             samples=batch.samples,

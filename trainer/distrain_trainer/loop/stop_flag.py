@@ -1,4 +1,4 @@
-"""Handle requests to stop or to save: at each step the ranks reduce their requests to one decision."""
+"""Handle requests to stop or to save: at each step, the ranks combine their requests into one decision."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from types import FrameType
 
 from distrain_trainer.errors import Termination
 
-# What a rank asks of all ranks: nothing, to save a checkpoint together, not to save because this rank still writes the
-# last one, or to stop for one of the reasons above BUSY. The largest number of all ranks decides.
+# What a rank asks of all ranks. NOTHING: no request. SAVE: save a checkpoint together. BUSY: do not save, because this
+# rank is still writing the last checkpoint. The names after BUSY are reasons to stop. The ranks follow the request with
+# the largest number.
 NOTHING, SAVE, BUSY, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(8)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
 
 class StopRequest:
-    """A request to stop this process. `reason` is the reason for the first signal received, or NOTHING."""
+    """A request to stop this process.
+
+    `reason` belongs to the first signal that was received. It is NOTHING if there was none.
+    """
 
     def __init__(self) -> None:
         self.reason = NOTHING
@@ -29,7 +33,10 @@ class StopRequest:
             signal.signal(number, self._hear)
 
     def pass_on(self, hear: Callable[[int], None]) -> None:
-        """Install the handlers, and at the first signal call `hear` in a thread, as the main thread may be blocked."""
+        """Install the signal handlers.
+
+        At the first signal, call `hear` in a thread, because the main thread may be blocked.
+        """
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)

@@ -1,4 +1,4 @@
-"""Detect a rank that hangs. All other ranks would wait for it in a collective for ever."""
+"""Detect a rank that hangs. If one rank hangs, all other ranks would wait for it in a collective for ever."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from distrain_trainer.storage.retry import is_waited_for
 
 T = TypeVar("T")
 
-# A step may take TIMES_THE_MEDIAN times the median, or LEAST_SECONDS if that is longer: slow reads and checkpoints make
-# single steps longer.
+# A step's time limit is TIMES_THE_MEDIAN times the median time of a step, but at least LEAST_SECONDS, because slow
+# reads and checkpoints make some steps longer.
 LEAST_SECONDS = 30.0
 TIMES_THE_MEDIAN = 10
-# The median is taken over this many of the last steps.
+# The median is taken over the last REMEMBERED steps.
 REMEMBERED = 100
 SECONDS_BETWEEN = 1.0
-# The limit for the first steps, and for any step that compiles or waits for input. The first steps compile, and later
-# steps with new shapes do too.
+# The time limit for the first STEPS_THAT_COMPILE steps, and for any step that compiles or waits for input. The first
+# steps always compile; a later step compiles if its input has a new shape.
 LONGEST_SECONDS = 1800.0
 STEPS_THAT_COMPILE = 3
-# The very first step may take longer: TensorFlow's kernels are compiled for half an hour or more on a GPU for which
-# they were not built.
+# The time limit for the very first step: on a GPU for which TensorFlow's kernels were not built, compiling them takes
+# half an hour or more.
 FIRST_STEP_SECONDS = 3600.0
-# A rank that has waited this long for its input tells the others.
+# After waiting SECONDS_OF_INPUT for its input, a rank tells the other ranks.
 SECONDS_OF_INPUT = 3.0
-# Another rank counts as busy for this long after its last datagram. Datagrams come each second; a few may be lost.
+# Another rank counts as busy until SECONDS_HEARD after its last datagram. A busy rank sends a datagram every second,
+# and some datagrams may be lost.
 SECONDS_HEARD = 5.0
-# Source files of the frameworks' compilers. A thread with one of them on its stack is compiling.
+# Source files of the frameworks' compilers. If one of these files is on a thread's stack, the thread is compiling.
 COMPILERS = (
     "torch/_dynamo/convert_frame.py",
     "torch/_inductor/compile_fx.py",
@@ -46,10 +47,10 @@ COMPILERS = (
 
 
 class Watchdog:
-    """End this process if no step is made for far longer than steps usually take.
+    """End this process if it makes no step for much longer than steps usually take.
 
-    The first step may take an hour. While this rank or another one waits for input or compiles, a later step may take
-    up to half an hour.
+    The first step may take an hour. A later step may take up to half an hour while this rank or another rank waits for
+    input or compiles.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Watchdog:
         """Seconds that this process has waited for its input so far, None if it takes none."""
 
     def next(self, batches: Iterator[T]) -> T:
-        """Return the next batch. The time until it arrives counts as waiting for input."""
+        """Return the next batch. The time until the batch arrives counts as waiting for input."""
         self._waits_since = time.monotonic()
         begun = self._waits_since
         batch = next(batches)
@@ -81,7 +82,11 @@ class Watchdog:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def made_step(self, seconds: float) -> None:
-        """Record a step. `seconds` is its duration, used for the first step; later ones are timed from step to step."""
+        """Record a step.
+
+        `seconds` is the duration of the step. It is used only for the first step; later steps are timed from one call
+        to the next.
+        """
         now = time.monotonic()
         self._took.append(now - self._last if self._steps else seconds)
         self._last = self._excused = now
@@ -89,7 +94,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Allow the body as much time as a wait for input, for example to test the model between two steps."""
+        """While the body runs, for example to test the model, allow as much time as for a wait for input."""
         self._is_paused = True
         try:
             yield
@@ -98,12 +103,12 @@ class Watchdog:
             self._last = self._excused = time.monotonic()
 
     def stop(self) -> None:
-        """Stop watching, as the work after the last step may take any time."""
+        """Stop watching: there is no time limit for the work after the last step."""
         self._stopped.set()
 
     @property
     def limit(self) -> float:
-        """The seconds that a step may take if no rank waits for input, compiles or is paused."""
+        """The number of seconds that a step may take if no rank waits for input, compiles or is paused."""
         if self._steps == 0:
             return FIRST_STEP_SECONDS
         if self._steps < STEPS_THAT_COMPILE:
@@ -119,9 +124,9 @@ class Watchdog:
                 )
 
     def exceeded(self, now: float) -> float | None:
-        """Return the limit in seconds that the current step has exceeded, or None. Called each second."""
+        """Return the time limit in seconds if the current step has exceeded it, otherwise None. Called each second."""
         if now - self._looked > 5 * SECONDS_BETWEEN:
-            # This process was suspended: restart the time limits.
+            # This process was suspended for a while, so the time limits start again.
             self._last = self._excused = now
         self._looked = now
         if self._is_busy(now):
@@ -135,13 +140,16 @@ class Watchdog:
         return next((limit for since, limit in limits if now - since > limit), None)
 
     def _is_busy(self, now: float) -> bool:
-        """Return whether this rank waits for its input, compiles or is paused. In these cases it does not hang."""
+        """Return whether this rank waits for its input, compiles or is paused.
+
+        In these three cases the rank does not hang.
+        """
         waits = self._is_paused or now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 
 
 def compiles(frame: FrameType | None) -> bool:
-    """Return whether the thread whose innermost frame is `frame` is compiling."""
+    """Return whether a thread is compiling, given its innermost frame."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(COMPILERS):
             return True

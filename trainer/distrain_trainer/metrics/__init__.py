@@ -1,7 +1,7 @@
 """Serve metrics of the training to Prometheus, in the format OpenMetrics. docs/metrics.md describes each metric.
 
-figures.py keeps what one rank has measured. families.py gives the figures of a pod's ranks their names, types and
-units. server.py answers Prometheus.
+figures.py stores what one rank has measured. families.py turns the figures of a pod's ranks into metrics with names,
+types and units. server.py answers Prometheus.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ from distrain_trainer.metrics.figures import BUCKETS, Figures
 
 
 class Described(NamedTuple):
-    """The name of a metric without its prefix, its help text, and its unit. The name ends with the unit."""
+    """A metric's name without the prefix, its help text, and its unit.
+
+    If the metric has a unit, the name ends with it.
+    """
 
     name: str
     help: str
@@ -28,7 +31,7 @@ class Described(NamedTuple):
 
 PREFIX = "distrain_"
 INFO = Described("run", "What this run trains.")
-# Metrics of the run. Only rank 0 serves them.
+# Metrics of the run. Only rank 0 serves these metrics.
 GAUGES = (
     Described("world_size", "Ranks that train."),
     Described("step", "Steps in the history of the weights. After a kill it goes back to the last checkpoint."),
@@ -45,7 +48,7 @@ COUNTERS = (
     Described("checkpoint_stall_seconds", "Time for which checkpoints have held the training up.", "seconds"),
 )
 CHECKPOINT_WRITE = Described("checkpoint_write_seconds", "Time from the copy of a state to its checkpoint.", "seconds")
-# Metrics of each rank, with the label `rank`. They begin at 0 in each process.
+# Metrics that each rank has, with the label `rank`. The counters start at 0 in each process.
 COUNTERS_OF_RANKS = (
     Described("trained_samples", "Samples that the rank has trained on, those of steps lost in a kill included."),
     Described("input_wait_seconds", "Time for which the rank has waited for its next batch.", "seconds"),
@@ -59,7 +62,7 @@ STEP_TIME = Described("step_seconds", "Time of the rank's steps.", "seconds")
 
 
 def families(ranks: Sequence[Figures]) -> Iterator[Metric]:
-    """Return the metrics of a pod's ranks. A metric without any figure is left out."""
+    """Return the metrics of a pod's ranks. A metric for which no rank has a figure is left out."""
     for rank in ranks:
         if rank.of_run:
             yield from _of_run(rank)

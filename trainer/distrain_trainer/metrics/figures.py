@@ -1,4 +1,4 @@
-"""Keep the figures that one rank has measured, as plain numbers. Adding a step takes a few microseconds."""
+"""Store the figures that one rank has measured, as plain numbers. Recording a step takes a few microseconds."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import bisect
 import json
 from dataclasses import dataclass, field
 
-# Upper limits of the buckets of step times, in seconds.
+# Upper limits of the histogram buckets for step times, in seconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
 @dataclass
 class Figures:
-    """The figures of one rank since its process started, or of the whole run.
+    """The figures of one rank since the start of its process, and the figures of the whole run.
 
-    The training thread changes the figures, and a thread of the metrics server reads them. `of_run` is empty on all
-    ranks but 0. An unknown figure has no entry.
+    The training thread changes the figures while a thread of the metrics server reads them. `of_run` is empty on all
+    ranks except rank 0. A figure that is not known yet has no entry.
     """
 
     rank: int = 0
     # The labels of distrain_run_info.
     info: dict[str, str] = field(default_factory=dict)
-    # Figures by the names of the metrics in families.py.
+    # The figures, keyed by the names of the metrics in families.py.
     of_run: dict[str, float] = field(default_factory=dict)
     of_rank: dict[str, float] = field(default_factory=dict)
-    # The number of steps in each bucket. A step counts only in the smallest bucket that it fits in. The last bucket has
-    # no upper limit.
+    # The number of steps in each bucket of the histogram. Each step is counted only in the smallest bucket whose limit
+    # it does not exceed. The last bucket has no upper limit.
     steps_per_bucket: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def set(self, **figures: float | None) -> None:
-        """By rank 0: set figures of the run. None keeps a figure as it is."""
+        """Called by rank 0: set figures of the run. A figure that is None is not changed."""
         self.of_run.update({name: figure for name, figure in figures.items() if figure is not None})
 
     def begin_steps(self) -> None:
-        """Set this rank's counters to 0, because Prometheus does not count a counter's first value as an increase."""
+        """Set this rank's counters to 0: Prometheus does not count the first value of a counter as an increase."""
         self.of_rank.update(step_seconds=0.0, trained_samples=0.0)
 
     def made_step(
         self, *, samples: int, seconds: float, input_wait: float | None = None, allreduce_wait: float | None = None
     ) -> None:
-        """Record a step of this rank.
+        """Record a step that this rank has made.
 
-        `input_wait` is the total wait of all steps so far, `allreduce_wait` the wait of this step alone. None means
+        `input_wait` is the total wait in all steps so far. `allreduce_wait` is the wait in this step alone. None means
         unknown.
         """
         self.steps_per_bucket[bisect.bisect_left(BUCKETS, seconds)] += 1
@@ -54,11 +54,11 @@ class Figures:
             self.of_rank["input_wait_seconds"] = input_wait
 
     def begin_checkpoints(self) -> None:
-        """By rank 0: set the counters of checkpoints to 0."""
+        """Called by rank 0: set the checkpoint counters to 0."""
         self.set(checkpoint_writes=0, checkpoint_write_seconds=0.0, checkpoint_stall_seconds=0.0)
 
     def saved(self, *, write_seconds: float, unix_seconds: float) -> None:
-        """By rank 0: record a complete checkpoint."""
+        """Called by rank 0: record that a checkpoint is complete."""
         before = self.of_run
         self.set(
             checkpoint_writes=before["checkpoint_writes"] + 1,
@@ -67,7 +67,10 @@ class Figures:
         )
 
     def to_json(self) -> bytes:
-        """Return this rank's figures, for another process of this pod. Figures of the run are not included."""
+        """Return this rank's figures, to send them to another process of this pod.
+
+        The figures of the run are not included.
+        """
         told = {"rank": self.rank, "of_rank": dict(self.of_rank), "steps_per_bucket": list(self.steps_per_bucket)}
         return json.dumps(told).encode()
 

@@ -1,7 +1,7 @@
 """Answer Prometheus. The first rank of each pod listens on the port, and asks the pod's other ranks for their figures.
 
-A pod with several GPUs has a rank per GPU, but only one port. The other ranks answer on abstract Unix sockets, which
-need no folder and disappear with the process.
+A pod with several GPUs has one rank per GPU, but only one port for metrics. The other ranks answer on abstract Unix
+sockets, which need no folder and disappear with the process.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from distrain_trainer.metrics.figures import Figures
 from distrain_trainer.processors import local_ranks_from_environment
 
-# "::" listens on all IPv6 and IPv4 addresses of the pod. "0.0.0.0" is used if the machine has no IPv6.
+# "::" means all IPv6 and IPv4 addresses of the pod. On a machine without IPv6, "0.0.0.0" is used.
 ADDRESSES = ("::", "0.0.0.0")
-# Seconds to wait for a rank. The answer to Prometheus leaves out a rank that takes longer.
+# Seconds to wait for another rank's figures. If a rank takes longer, the answer to Prometheus leaves that rank out.
 SECONDS_TO_ANSWER = 1.0
 
 
 def serve_metrics(figures: Figures, port: int | None) -> None:
-    """Serve the figures in threads, if `port` is set.
+    """If `port` is set, serve the figures in threads.
 
-    If that fails, log one line: the training goes on without metrics.
+    If serving fails, log one line: the training continues without metrics.
     """
     if port is None:
         return
@@ -35,7 +35,7 @@ def serve_metrics(figures: Figures, port: int | None) -> None:
             _listen(Pod(figures, port, local_ranks))
         else:
             _answer(figures, _address(port, local_rank))
-    except Exception as error:  # The training goes on, whatever the error is.
+    except Exception as error:  # Catch every error: the training must continue.
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         print(
             f"metrics: rank {figures.rank} does not serve them on port {port} ({reason}); training goes on", flush=True
@@ -44,7 +44,7 @@ def serve_metrics(figures: Figures, port: int | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Pod:
-    """A collector for prometheus-client. It returns the metrics of all ranks of this pod."""
+    """A collector for prometheus-client. It returns the metrics of all ranks in this pod."""
 
     figures: Figures
     port: int
@@ -58,7 +58,7 @@ class Pod:
 
 
 def _listen(pod: Pod) -> None:
-    # Imported here, as a run without metrics does not need it.
+    # Import this only here: a run without metrics does not need it.
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)
@@ -74,7 +74,8 @@ def _listen(pod: Pod) -> None:
 
 
 def _address(port: int, local_rank: int) -> str:
-    # With hostNetwork the pods of a node share these names, so the pod's port makes each name unique.
+    # With hostNetwork, the pods of a node share the names of abstract sockets. The pod's port in the name makes the
+    # name unique.
     return f"\0distrain-metrics-{port}-{local_rank}"
 
 
@@ -87,7 +88,7 @@ def _answer(figures: Figures, address: str) -> None:
 
 def _answer_each(figures: Figures, listener: socket.socket) -> None:
     while True:
-        # The first rank may have ended since it asked.
+        # The rank that asked for the figures may have ended in the meantime.
         with contextlib.suppress(OSError), listener.accept()[0] as connection:
             connection.settimeout(SECONDS_TO_ANSWER)
             connection.sendall(figures.to_json())

@@ -1,11 +1,11 @@
 """Describe the included models, and load a user's model.
 
-One file per model holds the model's layers, the shape of its data, and how it is commonly trained. Each framework's
-package builds a model from its description. `make schema` writes what the plugin needs into
-charts/distrain/files/models.json, because the packaged plugin holds the chart but not the trainer.
+For each model, one file describes its layers, the shape of its data, and how the model is commonly trained. Each
+framework's package builds a model from its description. `make schema` writes the facts that the plugin needs into
+charts/distrain/files/models.json, because the packaged plugin contains the chart but not the trainer.
 
-To add a model, write its file, add it to MODELS, and run `make schema`. Tests then name what else must list it: the
-values schema, docs/training.md and the help of `helm distrain init`.
+To add a model, write its file, add it to MODELS, and run `make schema`. Tests then name the other places that must list
+the model: the values schema, docs/training.md and the help of `helm distrain init`.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ MODELS = {model.name: model for model in (mnist.MODEL, resnet50.MODEL, vgg16.MOD
 
 
 def describe(name: str) -> Model:
-    """Return the description of an included model, or the description that is assumed for a user's model."""
+    """Return the description of an included model. For a user's model, return the description that is assumed."""
     return MODELS.get(name, user.MODEL)

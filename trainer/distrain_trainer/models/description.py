@@ -1,19 +1,20 @@
-"""Define what a model's description contains. This package imports no framework."""
+"""Define the fields of a model's description. This package imports no framework."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Height, width and channels of an image, or the number of features.
+# Either the height, width and channels of an image, or the number of features.
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A square convolution with ReLU. The image is padded, so that only `stride` makes it smaller.
+    """A convolution with a square kernel, followed by ReLU.
 
-    A normalized convolution has no bias, and has batch normalization before ReLU.
+    The image is padded, so only a `stride` above 1 makes it smaller. If it is normalized, the convolution has no bias,
+    and batch normalization comes before ReLU.
     """
 
     filters: int
@@ -39,9 +40,10 @@ class MaxPooling:
 
 @dataclass(frozen=True)
 class Bottlenecks:
-    """Residual blocks: 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut.
+    """Residual blocks.
 
-    The 3x3 convolution of the first block has `stride`.
+    Each one has 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut. In the
+    first block, the 3x3 convolution has the stride `stride`.
     """
 
     blocks: int
@@ -108,27 +110,28 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model. `layers` are all layers except the last one, a dense layer that gives one logit per class."""
+    """A model. `layers` are all layers except the last one, which is a dense layer with one logit per class."""
 
     name: str
     title: str
-    # Height, width and channels of synthetic images, and their classes.
+    # The shape of synthetic images (height, width, channels), and the number of their classes.
     shape: tuple[int, int, int]
     classes: int
-    # The smallest height and width. None: images must have `shape`.
+    # The smallest allowed height and width of an image. None means that images must have exactly `shape`.
     smallest: int | None = None
     layers: tuple[Layer, ...] = ()
-    # In PyTorch, initialize the weights after He et al. 2015. Keras and MXNet initialize all models after Glorot.
+    # Whether PyTorch initializes the weights as in He et al. 2015. Keras and MXNet initialize the weights of all models
+    # as in Glorot and Bengio 2010.
     is_initialized_after_he: bool = False
-    # In Keras and Gluon, this function of keras.applications or of Gluon's model zoo builds the model instead of
-    # `layers`. It determines the names of the weights in checkpoints and saved models.
+    # If set, Keras and Gluon build the model with this function of keras.applications or of Gluon's model zoo, and not
+    # from `layers`. The function determines the names of the weights in checkpoints and saved models.
     keras: str = ""
     gluon: str = ""
-    # The number of trainable parameters in each framework, for `shape` and `classes`.
+    # The number of trainable parameters that the model has in each framework, if the data has `shape` and `classes`.
     parameters: Mapping[str, int] = field(default_factory=dict)
     data_set: DataSet | None = None
     training: Training
-    # Images per second of one NVIDIA P100 in fp32 at batch size 64. Source: tf_cnn_benchmarks, May 2017, DGX-1,
-    # synthetic data (tensorflow.org/performance/benchmarks). On a faster GPU, communication takes a larger share of a
-    # step.
+    # Images per second on one NVIDIA P100 in fp32 with batch size 64. Source: tf_cnn_benchmarks, May 2017, DGX-1,
+    # synthetic data (tensorflow.org/performance/benchmarks). The faster the GPU, the larger is the share of
+    # communication in a step.
     p100_images_per_second: float | None = None

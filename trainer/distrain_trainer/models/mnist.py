@@ -1,4 +1,4 @@
-"""A small CNN for images such as MNIST's. It pools twice, so it needs images of 4x4 pixels or more."""
+"""A small CNN for images such as MNIST's. The model pools twice, so images must have at least 4x4 pixels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """ResNet50 of He et al. 2015 (arXiv:1512.03385), 25.56 million parameters.
 
-A block's stride is in its 3x3 convolution, as in the ResNet50 of the training benchmarks. Keras and Gluon add biases
-to convolutions before batch normalization: 26,560 and 18,880 parameters more than published.
+The stride of a block is in its 3x3 convolution, as in the ResNet50 of common training benchmarks. Keras and Gluon add
+biases to convolutions before batch normalization, which gives 26,560 (Keras) and 18,880 (Gluon) more parameters than
+published.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MODEL = Model(
     gluon="resnet50_v1",
     parameters={"tensorflow": 25_583_592, "pytorch": 25_557_032, "mxnet": 25_575_912},
     data_set=DataSet("ImageNet", 1_281_167),
-    # From Goyal et al. 2017. The learning rate is for a batch of 256.
+    # The recipe of Goyal et al. 2017. This learning rate is for a global batch of 256.
     training=Training(batch_size=64, learning_rate=0.1, epochs=90, warmup=500, precision="fp16"),
     p100_images_per_second=219.0,
 )

@@ -1,9 +1,9 @@
 """Load a user's model, `trainer.model: module:function`.
 
-Every mistake in the user's code raises a one-line ArgumentError.
+Any mistake in the user's code raises an ArgumentError with a one-line message.
 
-The function is called as function(shape, classes). `shape` is (height, width, channels) in every framework. It returns
-a model of the framework, which maps images to one logit per class.
+The function is called as function(shape, classes). `shape` is (height, width, channels) in every framework. The
+function returns a model of the framework, which maps images to one logit per class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models.description import Model, Shape, Training
 
-# The description that is assumed for a user's model: the size of synthetic images, and first values for the training.
+# A user's model has no description, so this one is assumed: the size of synthetic images, and default values for the
+# training.
 MODEL = Model(
     name="module:function",
     title="your own",
@@ -41,7 +42,7 @@ def is_users(name: str) -> bool:
 def find(name: str) -> Callable[[Shape, int], Any]:
     """Import and return the function module:function. Raises ArgumentError if it cannot be imported or called."""
     module_name, _, function_name = name.partition(":")
-    if os.getcwd() not in sys.path:  # Only `python3 -m` adds it.
+    if os.getcwd() not in sys.path:  # Add the working directory to the path: only `python3 -m` does that by itself.
         sys.path.insert(0, os.getcwd())
     module = _import(name, module_name)
     function = getattr(module, function_name, None)
@@ -59,7 +60,10 @@ def find(name: str) -> Callable[[Shape, int], Any]:
 
 
 def build(name: str, *, shape: Shape, classes: int, kind: type, kind_name: str) -> Any:
-    """Call the function module:function and return its model. Raises ArgumentError unless the model is a `kind`."""
+    """Call the user's function module:function and return the model.
+
+    Raises ArgumentError unless the model is an instance of `kind`.
+    """
     function = find(name)
     with told_in_a_line(name, f"{name}({shape}, {classes})"):
         model = function(shape, classes)
@@ -73,7 +77,7 @@ def build(name: str, *, shape: Shape, classes: int, kind: type, kind_name: str) 
 def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[], Shape]) -> None:
     """Raise ArgumentError unless the model gives one logit per class.
 
-    `forward` runs the model on one image and returns the shape of the output, which must be (1, classes).
+    `forward` runs the model on one image and returns the shape of the model's output, which must be (1, classes).
     """
     with told_in_a_line(name, f"the model of {name}, given an image of {'x'.join(map(str, shape))},"):
         output = tuple(forward())
@@ -85,7 +89,7 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
 
 
 def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> None:
-    """Raise ArgumentError if the model's output does not depend on all of its parameters."""
+    """Raise ArgumentError if some parameters of the model have no influence on its output."""
     for parameter in parameters:
         if parameter not in used:
             raise ArgumentError(
@@ -96,7 +100,7 @@ def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> 
 
 @contextmanager
 def told_in_a_line(name: str, what: str) -> Iterator[None]:
-    """Turn any exception of the user's code into an ArgumentError with file and line."""
+    """Turn every exception in the user's code into an ArgumentError that names the file and line."""
     try:
         yield
     except Exception as error:
@@ -116,12 +120,13 @@ def _import(name: str, module_name: str) -> Any:
 
 
 def _file_of(name: str, module_name: str) -> str | None:
-    """Return a module's file, or None if unknown. Raises ArgumentError if there is no such module."""
+    """Return the file of a module, or None if it is unknown. Raises ArgumentError if the module does not exist."""
     try:
         spec = importlib.util.find_spec(module_name)
     except ModuleNotFoundError as error:
         if not module_name.startswith(f"{error.name}."):
-            return None  # The module's package fails to import. Importing it again gives the reason.
+            # The package that contains the module fails to import. Importing it again raises the error with the reason.
+            return None
         spec = None
     except Exception:
         return None
@@ -136,7 +141,7 @@ def _file_of(name: str, module_name: str) -> str | None:
 def _require_signature(name: str, function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
-    except ValueError:  # A function written in C may have no signature.
+    except ValueError:  # Functions written in C may have no signature that Python can read.
         return
     try:
         signature.bind((1, 1, 1), 1)
@@ -147,7 +152,7 @@ def _require_signature(name: str, function: Callable[..., Any]) -> None:
 
 
 def _place(error: Exception, file: str | None) -> str:
-    """Return the last line of the user's file in the traceback, as " (file, line n)", or "" if there is none."""
+    """Return the last place in the traceback that is in the user's file, as " (file, line n)", or ""."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -155,7 +160,7 @@ def _place(error: Exception, file: str | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the exception's type and the first lines of its message, as frameworks' messages may be pages long."""
+    """Return the type of an exception and the first lines of its message, which may be pages long."""
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).splitlines()
     lines = [line.strip() for line in said if line.strip()]
     return ": ".join([type(error).__name__, " ".join(lines[:2])[:300]] if lines else [type(error).__name__])

@@ -1,4 +1,7 @@
-"""VGG16 of Simonyan and Zisserman 2014 (arXiv:1409.1556), 138.36 million parameters. Keras' VGG16 has no dropout."""
+"""VGG16 of Simonyan and Zisserman 2014 (arXiv:1409.1556), 138.36 million parameters.
+
+The VGG16 of Keras has no dropout.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,14 @@ MODEL = Model(
         *(Dense(4096), Dropout(0.5)),
         *(Dense(4096), Dropout(0.5)),
     ),
-    # Without normalization, VGG16 does not learn from PyTorch's default weights.
+    # VGG16 has no batch normalization, and does not learn if it starts from PyTorch's default weights.
     is_initialized_after_he=True,
     keras="VGG16",
     gluon="vgg16",
     parameters={"tensorflow": 138_357_544, "pytorch": 138_357_544, "mxnet": 138_357_544},
     data_set=DataSet("ImageNet", 1_281_167),
-    # From Simonyan and Zisserman 2014. The learning rate is for a batch of 256, which they used.
+    # The recipe of Simonyan and Zisserman 2014. This learning rate is for a global batch of 256, the batch size in that
+    # paper.
     training=Training(batch_size=64, learning_rate=0.01, epochs=74, precision="fp16"),
     p100_images_per_second=154.0,
 )

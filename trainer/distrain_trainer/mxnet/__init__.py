@@ -1,1 +1,4 @@
-"""Training with MXNet: the programs horovod.py and kvstore.py, and server.py for the servers and the scheduler."""
+"""Train with MXNet: the programs of the ranks are horovod.py and kvstore.py; server.py is for other processes.
+
+These other processes are the parameter servers and the scheduler.
+"""

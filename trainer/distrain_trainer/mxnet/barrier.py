@@ -1,4 +1,4 @@
-"""Stop the workers of an MXJob, which may be at different steps, after one common step to save a checkpoint."""
+"""The workers of an MXJob may be at different steps: stop all of them after the same step, to save a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from distrain_trainer.mxnet.collectives import Collectives
 
 
 class Barrier:
-    """Stop all workers after the same step, so that the servers hold the state after that step."""
+    """Stop all workers after the same step, so that the servers contain the state after exactly that step."""
 
     def __init__(self, collectives: Collectives, store: Any, run: Run) -> None:
         self._collectives, self._store, self._run = collectives, store, run
         self._seen = collectives.read_flag()
         self._step: int | None = None
         self._asked = 0
-        private.barrier(store)  # Distributed: all workers read the flag before any worker raises it.
+        private.barrier(store)  # Distributed: every worker reads the flag before any worker raises it.
 
     def made_step(self, step: int, samples: int) -> None:
-        """Count a step. If any worker is due to save or was asked to stop, all stop after the furthest worker's step.
+        """Count a step.
 
-        Raises StoppedError if any worker was asked to stop.
+        If a worker wants to save or was asked to stop, all workers stop after the step that the furthest worker has
+        reached. Raises StoppedError if any worker was asked to stop.
         """
         if self._step is None:
             wants = bool(self._run.asked) or self._run.is_due
@@ -33,11 +34,11 @@ class Barrier:
         is_at_barrier = step == self._step
         if is_at_barrier:
             mx.nd.waitall()
-            private.barrier(self._store)  # Distributed: the servers now hold every worker's step.
+            private.barrier(self._store)  # Distributed: by now the servers have applied every worker's step.
         asked = self._asked if is_at_barrier and step < self._run.steps else 0
         self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._run.steps)
         if is_at_barrier and step < self._run.steps:
-            private.barrier(self._store)  # Distributed: worker 0 has copied the state by now.
+            private.barrier(self._store)  # Distributed: by now worker 0 has copied the state.
             self._step = None
 
     def _agree_on_step(self, step: int) -> None:

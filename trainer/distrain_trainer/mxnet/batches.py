@@ -1,4 +1,4 @@
-"""Turn batches into arrays on the device, with the channels before height and width."""
+"""Turn batches into arrays on the device, with the axis of channels before height and width."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ class DeviceBatch:
 def on_device(batches: Iterator[Batch], device: Any) -> Iterator[DeviceBatch]:
     """Yield the batches as arrays on the device."""
     if isinstance(batches, repeat):
-        # Synthetic data is one batch again and again: it stays on the device.
+        # Synthetic data repeats a single batch, so keep that batch on the device.
         return repeat(DeviceBatch.of(next(batches), device))
     return (DeviceBatch.of(batch, device) for batch in batches)

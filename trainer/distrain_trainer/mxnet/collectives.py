@@ -1,4 +1,4 @@
-"""Provide collective operations to the workers of an MXJob, whose servers compute them: sum, broadcast and gather."""
+"""Give the workers of an MXJob collective operations (sum, broadcast and gather), which the servers compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from distrain_trainer.mxnet.server_optimizer import Keys
 
 
 class Collectives:
-    """Collective operations: every worker calls the same one, and the servers add up what the workers push."""
+    """Collective operations.
+
+    Every worker must call the same operation, and the servers add up what the workers push.
+    """
 
     def __init__(self, store: Any, keys: Keys, *, index: int) -> None:
         self._store, self._index = store, index
@@ -27,18 +30,21 @@ class Collectives:
     def sum(self, value: float) -> float:
         """Return the sum of all workers' values, or NaN if any value is not finite.
 
-        A NaN is never pushed, as the servers' running sums would keep it.
+        NaN itself is never pushed, because the servers' running sums would then be NaN for ever.
         """
         is_finite = math.isfinite(value)
         total, others = self._added(self._sums, np.array([value if is_finite else 0.0, float(not is_finite)]))
         return math.nan if others else float(total)
 
     def count(self, number: int) -> int:
-        """Return the sum of all workers' counts. The table of `pairs` never holds losses, so its sums are exact."""
+        """Return the sum of all workers' counts.
+
+        No loss is ever added to the table of `pairs`, so its sums are exact.
+        """
         return round(sum(first for first, _ in self.pairs(number, 0)))
 
     def pairs(self, first: float, second: float) -> list[tuple[float, float]]:
-        """Return the two numbers of every worker, by worker index."""
+        """Return two numbers from every worker, in the order of the workers."""
         table = np.zeros((self._workers, 2))
         table[self._index] = first, second
         return [(one, other) for one, other in self._added(self._table, table.reshape(-1)).reshape(-1, 2)]
@@ -46,8 +52,8 @@ class Collectives:
     def _added(self, key: int, values: Any) -> Any:
         """Return the sum of all workers' arrays.
 
-        A server's array is the sum of all pushes so far. The result is the array's value after this call minus its
-        value before the call.
+        The array on a server is the sum of all pushes since the start. So the result is the value after this call minus
+        the value before this call.
         """
         before, after = (mx.nd.zeros(len(values), dtype="float64") for _ in range(2))
         self._store.pull(key, out=before)
@@ -60,7 +66,7 @@ class Collectives:
         return after.asnumpy() - before.asnumpy()
 
     def broadcast(self, value: Any, *, sender: int = 0) -> Any:
-        """Return the value of one worker."""
+        """Return one worker's value on all workers."""
         sends = self._index == sender
         content = np.frombuffer(pickle.dumps(value), dtype=np.uint8) if sends else np.zeros(0, dtype=np.uint8)
         length = self.count(len(content))
@@ -78,13 +84,16 @@ class Collectives:
         return [self.broadcast(value, sender=sender) for sender in range(self._workers)]
 
     def update_flag(self, *, raise_it: bool) -> float:
-        """Raise the flag if `raise_it` is set. Return how often the workers have raised it so far, in total."""
+        """Raise the flag once if `raise_it` is set.
+
+        Return how often all workers together have raised the flag so far.
+        """
         seen = mx.nd.zeros(1, dtype="float64")
         self._store.pushpull(self._flag, mx.nd.array([float(raise_it)], dtype="float64"), out=seen)
         return float(seen.asscalar())
 
     def read_flag(self) -> float:
-        """Return how often the workers have raised the flag so far, in total."""
+        """Return how often all workers together have raised the flag so far."""
         seen = mx.nd.zeros(1, dtype="float64")
         self._store.pull(self._flag, out=seen)
         return float(seen.asscalar())

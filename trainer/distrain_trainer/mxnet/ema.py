@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights, which can be tested and saved instead of the weights."""
+"""Keep an exponential moving average of the weights. It can be tested and saved in place of the weights."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Ema:
     """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
 
     (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
-    weights before the first step. The means of batch normalization are not averaged. With a decay of 0 there is no
-    average. `parameters` maps names to Gluon's parameters on one device.
+    weights before the first step. The moving means of batch normalization are not averaged. If the decay is 0, no
+    average is kept. `parameters` maps names to Gluon's parameters on one device.
     """
 
     def __init__(self, config: Config, parameters: Mapping[str, Any]) -> None:
@@ -25,9 +25,9 @@ class Ema:
         self.is_loaded = False
 
     def begin(self) -> None:
-        """Set the averages to the weights, unless a checkpoint's averages are loaded.
+        """Start the averages from the weights, unless averages are loaded from a checkpoint.
 
-        Call it when all ranks' weights agree.
+        Call this when all ranks have the same weights.
         """
         if not self.is_loaded:
             self._copy(self._weights, self.averages)
@@ -44,7 +44,7 @@ class Ema:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Use the averages as the model's weights in the body of the `with`, then restore the model's own weights."""
+        """While the body of the `with` runs, use the averages as the model's weights. Then restore the weights."""
         own = {name: weight.copy() for name, weight in self._weights.items()}
         self._copy(self.averages, self._weights)
         try:

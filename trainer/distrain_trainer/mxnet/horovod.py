@@ -1,6 +1,6 @@
 """Train with MXNet, one process per rank. Horovod averages the gradients.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`.
+The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from distrain_trainer.mxnet.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         pin_all_reduce()  # Distributed
-    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
+    hvd.init()  # Distributed: connect the processes that mpirun started; each has a rank from 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 prints the log.
     device = choose_device()
     is_half = choose_precision(config, device, log)
 
@@ -70,9 +70,9 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, model, trainer, evaluator, ema, device=device, is_half=is_half)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
 
@@ -83,24 +83,27 @@ def process_group() -> ProcessGroup:
 def broadcast(value: Any) -> Any:
     """Return rank 0's value."""
     shared = hvd.broadcast_object(value, name="value")  # Distributed
-    # Rank 0 has only queued the broadcast. Horovod would drop a second broadcast of the same name, and the other ranks
-    # would wait for it for ever.
+    # So far, rank 0 has only queued the broadcast. Horovod would drop a second broadcast with the same name, and the
+    # other ranks would then wait for it for ever.
     mx.nd.waitall()
     return shared
 
 
 def choose_device() -> Any:
-    """Return this rank's GPU, or the CPU if no GPU is visible. Raises DeviceError if there are more ranks than GPUs."""
+    """Return this rank's GPU, or the CPU if no GPU is visible.
+
+    Raises DeviceError if a machine has more ranks than GPUs.
+    """
     gpus = mx.context.num_gpus()
     if not gpus:
         return mx.cpu()
     require_gpu_of_rank(hvd.local_rank(), local_ranks=hvd.local_size(), visible=gpus)
-    return mx.gpu(hvd.local_rank())  # Distributed: each rank of a machine takes a GPU of its own.
+    return mx.gpu(hvd.local_rank())  # Distributed: each rank on a machine uses a different GPU.
 
 
 def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer."""
-    mx.random.seed(config.seed + hvd.rank())  # Distributed: dropout then differs between ranks.
+    mx.random.seed(config.seed + hvd.rank())  # Distributed: a different seed on each rank gives different dropout.
     seed_python(config.seed + hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
     exempt_from_decay(model.collect_params().values())
@@ -108,8 +111,8 @@ def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
 
 
 def share_start(model: Any) -> None:
-    """Broadcast rank 0's weights: averaging gradients requires equal weights on all ranks."""
-    # Distributed: the optimizer's state needs no broadcast, as it starts from zeros on every rank.
+    """Broadcast rank 0's weights, because averaging gradients makes sense only if all ranks have the same weights."""
+    # Distributed: the optimizer's state starts from zeros on every rank, so it need not be broadcast.
     hvd.broadcast_parameters(model.collect_params(), root_rank=0)
 
 
@@ -138,10 +141,11 @@ def train(
 def make_train_step(
     model: Any, trainer: Any, is_half: bool, label_smoothing: float = 0.0
 ) -> Callable[[DeviceBatch, int], tuple[float, Any]]:
-    """Return the function that makes one step with a batch, and with this rank's request to stop.
+    """Return the function that makes one step, given a batch and this rank's request to stop.
 
-    It returns this rank's loss, and the sum of the ranks' messages (distrain_trainer.loop.message), None if there is
-    one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    The function returns this rank's loss and the sum of the ranks' messages (distrain_trainer.loop.message). The sum is
+    None if there is only one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the
+    cause.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
@@ -151,38 +155,43 @@ def make_train_step(
         with mx.autograd.record():
             loss = loss_of(batch.images, batch.labels, batch.weights)
             if is_half:
-                # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
+                # fp16 cannot represent small gradients, so the loss is multiplied by a scale, and the gradients are
+                # divided by it.
                 with amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
-        # Distributed: in addition to the averages of the gradients. A single rank has nothing to add up.
+        # Distributed: sum the ranks' messages, in addition to averaging the gradients. A single rank needs no sum.
         told = sum_of_ranks(message_of(loss, asked)) if hvd.size() > 1 else None
         if not is_half:
             loss.backward()
         trainer.allreduce_grads()
-        # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
+        # Distributed: all ranks have the same averages, so either all ranks leave the step out or none.
         is_left_out = not are_finite([each.grad() for each in trained])
-        # With an fp16 loss scale above 1, the scale caused the overflow: the trainer skips the step and lowers the
-        # scale.
+        # If the fp16 loss scale is above 1, it is the scale that caused the overflow: the trainer skips this step and
+        # lowers the scale.
         is_scale = is_half and loss_scaler_of(trainer).loss_scale > 1
         if is_half or not is_left_out:
-            # 1 instead of the batch size: the samples' weights have turned the sum into a mean already.
+            # Pass 1 instead of the batch size: the samples' weights have already turned the sum of the losses into a
+            # mean.
             trainer.update(1)
         if is_left_out or batch.is_empty:
             statistics.restore()
-        # asscalar() waits for the step. Without it the step would only be queued.
+        # asscalar() waits until the step is computed. Without asscalar(), the step would only be queued.
         return (math.nan if is_left_out and not is_scale else float(loss.asscalar())), told
 
     return train_step
 
 
 def message_of(loss: Any, asked: int) -> Any:
-    """Return this rank's message, as in distrain_trainer.loop.message."""
+    """Return this rank's message in the format of distrain_trainer.loop.message."""
     return mx.nd.concat(loss.astype("float64"), reason_on(loss.context, asked), dim=0)
 
 
 @functools.cache
 def reason_on(device: Any, asked: int) -> Any:
-    """Return a request to stop as part of a message. It is cached, because MXNet takes long to make an array."""
+    """Return the array for a request to stop, which is a part of this rank's message.
+
+    The array is cached, because MXNet takes long to create one.
+    """
     return mx.nd.one_hot(mx.nd.array([asked], ctx=device), message.SIZE - 1, dtype="float64").reshape(-1)
 
 
@@ -191,16 +200,17 @@ def sum_of_ranks(numbers: Any) -> Any:
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:
-    """Test the weights that are saved: the moving average of the weights, if there is one."""
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    """Test the weights that will be saved. If there is a moving average of the weights, test that."""
+    # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
+    # with rank 0's statistics.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
-    mx.nd.waitall()  # Horovod drops a second broadcast of a name while the first one is queued.
+    mx.nd.waitall()  # While a broadcast is queued, Horovod drops a second one with the same name.
     with ema.applied():
         return evaluate(config, dataset, model, device)
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed

@@ -1,7 +1,7 @@
-"""Train with MXNet and parameter servers: workers push gradients to them, and pull the updated weights.
+"""Train with MXNet and parameter servers. The workers push gradients to the servers, and pull the updated weights.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`. This is the workers' program;
-server.py is the program of the servers and the scheduler.
+The mark `# Distributed:` is on each line that training on a single device would not need. This is the program of the
+workers. The program of the servers and the scheduler is server.py.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from distrain_trainer.mxnet.training import (
     seeder,
 )
 
-# fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
+# fp16 cannot represent small gradients, so the loss is multiplied by this number, and the gradients are divided by it.
 FP16_LOSS_SCALE = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One worker of the job. Each of its GPUs, or its CPU, is a rank."""
+    """One worker of the job. Each GPU of the worker is a rank. Without GPUs, its CPU is a rank."""
 
     index: int
     devices: Sequence[Any]
@@ -67,7 +67,7 @@ class Worker:
 
     @property
     def ranks(self) -> int:
-        """The ranks of the whole job."""
+        """The number of ranks in the whole job."""
         return int(self.store.num_workers) * len(self.devices)
 
     @property
@@ -76,13 +76,13 @@ class Worker:
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every worker has finished."""
+    """Train and test the model, and write the outcome. Returns when every worker has finished."""
     job = JobEnvironment.from_environment()
-    channel = job.join()  # Distributed: if one process of the job fails, all end.
+    channel = job.join()  # Distributed: if one process of the job fails, all processes end.
     require_asked_gpus()
     # Distributed: wait until the scheduler, all servers and all workers have started.
     worker = Worker(job.index, choose_devices(), mx.kv.create(config.kvstore or "dist_sync"))
-    log = Log(speaks=worker.index == 0)  # Distributed: only worker 0 logs.
+    log = Log(speaks=worker.index == 0)  # Distributed: only worker 0 prints the log.
     loss_scale = FP16_LOSS_SCALE if choose_precision(config, worker.devices[0], log) else 1
 
     model = build(config, dataset, worker)
@@ -101,15 +101,15 @@ def main(config: Config, dataset: Dataset) -> None:
         count = functools.partial(evaluate, config, dataset, model, worker, collectives)
         save = saver(model, dataset.shape, worker.devices[0])
         accuracy = Evaluator(run, dataset.tests, count, save, MODEL).at_end()
-        run.heed_stop()  # Distributed: all workers stop if any was asked to.
+        run.heed_stop()  # Distributed: all workers stop if one was asked to stop.
     except FinishedError:
         channel.leave()
         raise
     except StoppedError:
-        channel.stop()  # Distributed: the scheduler and the servers stop as well.
+        channel.stop()  # Distributed: let the scheduler and the servers stop too.
         raise
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
+    # Distributed: wait here: no worker may exit with 0 before worker 0 has written the model.
     private.barrier(worker.store)
     channel.leave()
 
@@ -121,27 +121,30 @@ def choose_devices() -> list[Any]:
 
 def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
     """Return the untrained model."""
-    # Distributed: one seed for all workers, so that every worker initializes the same weights.
+    # Distributed: use the same seed on all workers, so that they initialize the same weights.
     mx.random.seed(config.seed)
     seed_python(config.seed)
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
-    mx.random.seed(config.seed + worker.index)  # Distributed: dropout then differs between ranks.
+    mx.random.seed(config.seed + worker.index)  # Distributed: a different seed on each rank gives different dropout.
     return model
 
 
 def keys_of(config: Config, model: Any) -> Keys:
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
-    # Distributed: the operator sets the number of servers.
+    # Distributed: the operator sets the number of servers in the environment.
     return Keys(len(trained), STATES[config.optimizer], servers=int(os.environ["DMLC_NUM_SERVER"]))
 
 
 def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
-    """Make the servers add up pushed numbers. The workers' collective operations use these sums."""
+    """Make the servers add up the numbers that are pushed to them.
+
+    The workers' collective operations need these sums.
+    """
     if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
         nothing = SampleCount(Position(), 1, config.batch_size, None)
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS, count=nothing)
         worker.store.set_optimizer(sums)
-    private.barrier(worker.store)  # Distributed: from here on the servers have the optimizer.
+    private.barrier(worker.store)  # Distributed: from here on, every server has received the optimizer.
     return Collectives(worker.store, keys, index=worker.index)
 
 
@@ -151,7 +154,10 @@ def process_group(worker: Worker, collectives: Collectives) -> ProcessGroup:
 
 
 def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
-    """Put worker 0's weights and its checkpoint's optimizer state on the servers, and start every worker from them."""
+    """Put worker 0's weights, and the optimizer state of its checkpoint, on the servers.
+
+    Every worker then starts from them.
+    """
     store = worker.store
     state.put_weights(is_mine=worker.index == 0)  # Distributed
     if worker.index == 0:
@@ -201,7 +207,7 @@ def train(
         seconds = time.perf_counter() - started
         run.metrics.made_step(samples=whole.samples, seconds=seconds, input_wait=run.watchdog.waited)
         progress.add(whole, loss=loss, seconds=seconds, mean=mean_over(worker, collectives))
-        # Distributed: while worker 0 saves the servers' state, all workers wait.
+        # Distributed: all workers wait here while worker 0 saves the servers' state.
         barrier.made_step(step + 1, whole.global_samples)
     for source in sources:
         end_batches(source)
@@ -209,18 +215,21 @@ def train(
 
 
 def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], float]:
-    """Return the function that averages a loss over the workers. With dist_async it returns the loss unchanged."""
+    """Return the function that averages a loss over the workers.
+
+    With dist_async the function returns the loss unchanged.
+    """
     if "async" in worker.store.type:
-        return lambda loss: loss  # Distributed: workers do not wait for each other, so worker 0 logs its own loss.
+        return lambda loss: loss  # Distributed: workers do not wait for each other, so worker 0 logs only its own loss.
     return lambda loss: collectives.sum(loss) / worker.store.num_workers  # Distributed
 
 
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int, label_smoothing: float
 ) -> Callable[[Sequence[DeviceBatch]], float]:
-    """Return the function that makes one step with a batch per device and returns this worker's mean loss.
+    """Return the function that makes one step with one batch per device, and returns this worker's mean loss.
 
-    The loss is NaN if a gradient is not finite; the servers then leave this step out.
+    The loss is NaN if a gradient is not finite. The servers then leave this step out.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
 
@@ -233,23 +242,23 @@ def make_train_step(
         gradients = [parameter.list_grad() for parameter in parameters]
         is_left_out = not all(are_finite(of_device) for of_device in zip(*gradients, strict=True))
         if is_left_out:
-            # Distributed: NaN in every gradient, so that the servers leave out all layers of this step.
+            # Distributed: push NaN in every gradient, so that the servers leave out this step for all layers.
             for array in itertools.chain(*gradients):
                 array[:] = math.nan
         if is_left_out or all(batch.is_empty for batch in batches):
             statistics.restore()
         for key, parameter in enumerate(parameters):
-            # Distributed: push the gradients and pull the new weights. The first layer has the highest priority, as the
-            # next step needs it first.
+            # Distributed: push the gradients and pull the new weights. The first layer has the highest priority,
+            # because the next step needs its weights first.
             worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
-        # asscalar() waits for the step. Without it the step would only be queued.
+        # asscalar() waits until the step is computed. Without asscalar(), the step would only be queued.
         return math.nan if is_left_out else float(sum(loss.asscalar() for loss in losses)) / len(losses)
 
     return train_step
 
 
 def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
-    """Pull the weights that the servers hold after every worker's last step."""
+    """Pull the weights that the servers have after the last step of every worker."""
     mx.nd.waitall()
     private.barrier(worker.store)  # Distributed
     for key, parameter in enumerate(parameters):
@@ -257,7 +266,7 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
 
 
 def share_statistics(model: Any, collectives: Collectives) -> None:
-    """Broadcast worker 0's batch normalization statistics, so that all workers test the model that worker 0 saves."""
+    """Broadcast worker 0's batch normalization statistics: all workers must test the model that worker 0 saves."""
     parameters = Statistics(model).parameters
     if parameters:
         values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
@@ -266,7 +275,7 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]

@@ -1,4 +1,8 @@
-"""Build models for MXNet. A Gluon block maps images with values in 0..1, channels first, to one logit per class."""
+"""Build models for MXNet.
+
+Build models for MXNet. Each is a Gluon block that maps images with values in 0..1, channels first, to one logit per
+class.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ def build(name: str, *, shape: Shape, classes: int, devices: Sequence[Any] = ())
     Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     model = _users(name, shape, classes) if user.is_users(name) else _included(MODELS[name], classes)
-    # Gluon infers the layers' sizes from the images' shape. A forward pass would do so too, but it leaves the weights
-    # in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
+    # Gluon infers the layers' sizes from the images' shape. A forward pass would infer them too, but it leaves the
+    # weights in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
     height, width, channels = shape
     model.infer_shape(mx.nd.zeros((1, channels, height, width)))
     model.initialize(mx.init.Xavier(), ctx=list(devices) or [mx.cpu()])
@@ -44,7 +48,7 @@ def _users(name: str, shape: Shape, classes: int) -> Any:
 
 
 def to_model(images: Any, device: Any) -> Any:
-    """Copy a batch's images to the device, with the channels before height and width."""
+    """Copy the images of a batch to the device, with the axis of channels before height and width."""
     return mx.nd.array(images, ctx=device).transpose((0, 3, 1, 2))
 
 

@@ -1,4 +1,4 @@
-"""The optimizers of the MXNet programs: MXNet's own, and optimizers that it lacks or computes differently."""
+"""The optimizers of the MXNet programs: those of MXNet, and those that it lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 def decays(weight: Any) -> bool:
     """Return whether weight decay applies to a weight.
 
-    Biases and normalization, which have one dimension, have none.
+    It does not apply to biases and normalization weights, which have one dimension.
     """
     return len(weight.shape) > 1
 
 
 def exempt_from_decay(parameters: Iterable[Any]) -> None:
-    """Exempt Gluon's biases and normalization weights from weight decay. By default it applies to all parameters."""
+    """Exempt Gluon's biases and normalization weights from weight decay.
+
+    By default, MXNet applies weight decay to all parameters.
+    """
     for parameter in parameters:
         if not decays(parameter):
             parameter.wd_mult = 0.0
@@ -39,7 +42,7 @@ def exempt_from_decay(parameters: Iterable[Any]) -> None:
 class AdamW(mx.optimizer.Adam):  # type: ignore[misc]
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
-    Decay in MXNet 1.9 is coupled.
+    In MXNet 1.9, Adam's weight decay is not decoupled.
     """
 
     wd: float
@@ -49,15 +52,16 @@ class AdamW(mx.optimizer.Adam):  # type: ignore[misc]
         self.wd = 0.0
         super().update(index, weight, grad, state)
         self.wd = wd
-        # The learning rate follows from the count of updates, which the line above has raised.
+        # The learning rate depends on the number of updates, which the line above has increased.
         weight -= self._get_lr(index) * decay * before
 
 
 class Lars(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Layer-wise Adaptive Rate Scaling with momentum: You et al. 2017, arXiv:1708.03888, algorithm 1.
 
-    The trust ratio is trust * |w| / (|g| + weight decay * |w|), 1 if a norm is 0. Biases and the weights of
-    normalization are not scaled. MXNet 1.9's LARS decides by the names of weights whether it scales them.
+    The trust ratio is trust * |w| / (|g| + weight decay * |w|), or 1 if a norm is 0. The updates of biases and
+    normalization weights are not scaled. The LARS of MXNet 1.9 decides by the name of a weight whether to scale its
+    update.
     """
 
     def __init__(self, momentum: float = 0.9, trust: float = 0.001, **options: Any) -> None:
@@ -79,10 +83,10 @@ class Lars(mx.optimizer.Optimizer):  # type: ignore[misc]
 
 
 class Lamb(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """Adam whose update of each weight is scaled to the weight's norm: You et al. 2020, arXiv:1904.00962, algorithm 2.
+    """LAMB: Adam, with each weight's update scaled to the weight's norm (You et al. 2020, arXiv:1904.00962).
 
-    The ratio is |w| / |r + weight decay * w| with Adam's bias-corrected update r, 1 if a norm is 0. Biases and the
-    weights of normalization are not scaled.
+    The ratio is |w| / |r + weight decay * w| with Adam's bias-corrected update r, or 1 if a norm is 0. The updates of
+    biases and normalization weights are not scaled.
     """
 
     def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-6, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Use private names of MXNet 1.9 that have no public equivalent. No other module uses any.
+"""Use private names of MXNet 1.9 that have no public equivalent. No other module uses private names.
 
 There will be no more releases of MXNet, so these names will not change.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mxnet.base import _LIB, check_call
 
-# The attributes of the loss scaler (fp16) that change during the training. Only loss_scale has a public name.
+# The attributes of the fp16 loss scaler that change during the training. Only `loss_scale` is public.
 SCALES = ("loss_scale", "next_loss_scale", "unskipped")
 
 
@@ -22,26 +22,29 @@ def barrier(store: Any) -> None:
 
 
 def parameters_by_path(model: Any) -> dict[str, Any]:
-    """Map the parameters' paths in the model to parameters. Gluon's save_parameters writes the same paths."""
+    """Return the parameters of a model, keyed by their paths in the model.
+
+    Gluon's save_parameters writes them under the same paths.
+    """
     return dict(model._collect_params_with_prefix())
 
 
 def updater_of(trainer: Any) -> Any:
-    """Return the object with the optimizer's state, for a trainer with one device.
+    """For a trainer with one device, return the object that contains the optimizer's state.
 
-    The public save_states can only write the state to a file.
+    The public function save_states can only write the state to a file.
     """
     [updater] = trainer._updaters
     return updater
 
 
 def count_update(optimizer: Any, index: int) -> None:
-    """Count an update of a weight without making it."""
+    """Count an update of a weight without changing the weight."""
     optimizer._update_count(index)
 
 
 def loss_scaler_of(trainer: Any) -> Any:
-    """Return the loss scaler that amp.init_trainer has given to a trainer, or None."""
+    """Return the loss scaler that amp.init_trainer has attached to a trainer, or None."""
     return getattr(trainer, "_amp_loss_scaler", None)
 
 
@@ -62,7 +65,10 @@ def copy_from_gpu(array: Any, place: Any) -> None:
 
 
 def view(array: Any) -> Any:
-    """Wait until an array on the host is computed, and return its bytes. They share the array's memory."""
+    """Wait until an array on the host is computed, and return a view of its bytes.
+
+    The bytes share the array's memory.
+    """
     array.wait_to_read()
     pointer = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))

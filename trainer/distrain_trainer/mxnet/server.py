@@ -1,7 +1,7 @@
 """Run the scheduler or a server of an MXJob. The servers hold the weights while the workers train.
 
-By default `import mxnet` never returns in such a process. Here it returns, so that the process can open the abort
-channel before it serves.
+With the operator's variables, `import mxnet` never returns in such a process by default. This module makes the import
+return, so that the process can open the abort channel before it serves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distrain_trainer.loop.abort import AbortChannel
 
 @dataclass(frozen=True)
 class JobEnvironment:
-    """The operator's environment variables: this process's role and index, and the scheduler's host and port."""
+    """The environment variables of the operator: this process's role and index, and the scheduler's host and port."""
 
     role: str
     index: int
@@ -28,7 +28,7 @@ class JobEnvironment:
 
     @classmethod
     def from_environment(cls) -> JobEnvironment:
-        """Read the environment. Raises ArgumentError if a variable of the operator is not set."""
+        """Read the environment. Raises ArgumentError if an environment variable of the operator is not set."""
         try:
             role, index = task_from_environment()
             return cls(role, index, os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"]))
@@ -39,14 +39,14 @@ class JobEnvironment:
             ) from None
 
     def join(self) -> AbortChannel:
-        """Open the abort channel. Its port is ps-lite's port plus 1."""
+        """Open the abort channel. The abort channel's port is the port of ps-lite plus 1."""
         if self.role == "scheduler":
             return abort.listen(self.port + 1)
         return abort.connect(self.host, self.port + 1, f"{self.role} {self.index}")
 
 
 def main(config: Config, dataset: None) -> None:
-    """Serve until the workers have finished."""
+    """Serve the workers until they have finished."""
     mxnet = import_as_worker()
     line = JobEnvironment.from_environment().join()
     store = mxnet.kv.create(config.kvstore or "dist_sync")
@@ -55,7 +55,10 @@ def main(config: Config, dataset: None) -> None:
 
 
 def import_as_worker() -> Any:
-    """Import MXNet without DMLC_ROLE: with the role of a server or scheduler the import would serve and not return."""
+    """Import MXNet without DMLC_ROLE.
+
+    If it were set to the role of a server or scheduler, the import would serve and never return.
+    """
     role = os.environ.pop("DMLC_ROLE")
     mxnet = importlib.import_module("mxnet")
     os.environ["DMLC_ROLE"] = role

@@ -1,4 +1,4 @@
-"""Update the weights on the servers of an MXJob. Worker 0 sends the optimizer to the servers, pickled."""
+"""Update the weights on the servers of an MXJob. Worker 0 pickles the optimizer and sends it to the servers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from distrain_trainer.schedule import learning_rate
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of the arrays on the servers.
+    """The keys by which arrays are stored on the servers.
 
-    The key modulo `servers` selects the server; a large array is split over all servers. The optimizer keeps `states`
-    arrays of each weight's size. The keys of these arrays are chosen so that they are on the same server as the weight.
+    The key modulo `servers` determines the server of an array, but a large array is divided among all servers. For each
+    weight, the optimizer keeps `states` arrays of the weight's size. The keys of these arrays are chosen such that the
+    arrays are on the same server as their weight.
     """
 
     weights: int
@@ -52,21 +53,22 @@ class Keys:
         return [weight + self._stride * (number + 1) for number in range(self.states)]
 
 
-# The number of arrays that an optimizer keeps for each weight.
+# The number of state arrays that the optimizer keeps for each weight.
 STATES = {"sgd": 1, "adam": 2, "adamw": 2, "lars": 1, "lamb": 2}
-# Used before the weights are on the servers: every pushed array is added up.
+# In use before the weights are on the servers: the server adds up everything that is pushed.
 NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
 
 class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """Update weights with pushed gradients. Add up the arrays that are pushed under all other keys.
+    """Update weights with pushed gradients. Arrays that are pushed under any other key are added up.
 
-    The optimizer's state has keys of its own, so that workers can push and pull it.
+    The optimizer's state has its own keys, so workers can push and pull it.
 
-    With dist_sync a server makes one update per step, with dist_async one per worker and step: `pushes` updates per
-    step. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
-    for a global batch of `ranks` ranks. `count` counts the samples of all ranks before a step. The weights of the keys
-    in `exempt` do not decay; a server cannot find them itself, because it does not know shapes.
+    With dist_sync a server makes one update per step. With dist_async it makes `pushes` updates per step, one for each
+    worker. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
+    for a global batch of `ranks` ranks. `count` returns the number of samples that all ranks have seen before a step.
+    Weights whose keys are in `exempt` have no weight decay. A server cannot determine these keys, because it does not
+    know the shapes of the weights.
     """
 
     def __init__(
@@ -86,8 +88,7 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
             config,
             rescale_grad=1 / (ranks * loss_scale),
             lr_scheduler=schedule,
-            # With a schedule this rate is unused, but MXNet prints a warning if it differs from the schedule's base
-            # rate.
+            # With a schedule this rate is not used, but MXNet warns if it differs from the schedule's base rate.
             learning_rate=schedule.base_lr,
             begin_num_update=count.start.step * pushes,
         )
@@ -108,12 +109,12 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         elif are_finite([grad]):
             self.inner.update_multi_precision(index, weight, grad, state)
         else:
-            # The step is left out: count the update, and change no weight.
+            # This step is left out: count the update, but do not change the weight.
             count_update(self.inner, index)
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]
-    """The learning rate schedule on the servers, which count updates instead of steps."""
+    """The learning rate schedule on the servers, which know the number of updates but not the number of steps."""
 
     def __init__(self, config: Config, *, pushes: int, ranks: int, count: SampleCount) -> None:
         super().__init__()

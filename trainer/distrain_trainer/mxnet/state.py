@@ -15,7 +15,7 @@ from distrain_trainer.mxnet.server_optimizer import STATES, Keys
 
 
 class GluonState:
-    """A model's parameters, the optimizer's state and the moving average for each, and the loss scaler of fp16."""
+    """A model's parameters, the optimizer's state and moving average of each parameter, and the loss scaler of fp16."""
 
     def __init__(self, model: Any, trainer: Any, ema: Ema | None = None) -> None:
         self._parameters = named(model)
@@ -59,7 +59,7 @@ class GluonState:
         updater, optimizer = private.updater_of(self._trainer), self._trainer.optimizer
         for name, key in self._keys.items():
             parameter = self._parameters[name]
-            # A run that has left out every step so far has no optimizer state yet.
+            # If every step so far was left out, the optimizer has no state yet.
             if parameter.grad_req != "null" and f"optimizer.{name}.0" in arrays:
                 updater.states[key] = optimizer.create_state_multi_precision(key, parameter.data())
                 updater.states_synced[key] = True
@@ -67,9 +67,9 @@ class GluonState:
             array[:] = to_mxnet(arrays[name])
         if self._ema is not None and (averages := subset(arrays, "ema.")):
             self._ema.load({name: to_mxnet(average) for name, average in averages.items()})
-        # Adam and the learning rate schedule depend on the count of updates.
+        # Restore the number of updates: Adam and the learning rate schedule depend on it.
         optimizer.begin_num_update = optimizer.num_update = int(arrays["updates"])
-        if self._scaler:  # Only checkpoints of fp16 runs have a loss scaler.
+        if self._scaler:  # Only the checkpoints of fp16 runs contain a loss scaler.
             private.set_scales(self._scaler, {name: each.item() for name, each in subset(arrays, "scaler.").items()})
 
     def former(self, content: bytes) -> Arrays:
@@ -97,7 +97,10 @@ class GluonState:
 
 
 def named(model: Any) -> dict[str, Any]:
-    """Map paths in the model to parameters. A parameter outside the model's blocks keeps its own name."""
+    """Return the parameters, keyed by their paths in the model.
+
+    If a parameter does not belong to a block of the model, it keeps its own name.
+    """
     places = {id(parameter): place for place, parameter in private.parameters_by_path(model).items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
 
@@ -111,9 +114,9 @@ def field_of(name: str, array: Any) -> Field:
 
 
 def copy_to_host(array: Any, place: Any, cut: Cut | None = None) -> None:
-    """Copy an array, or a piece of it, into host memory, as asnumpy does, but without allocating memory.
+    """Copy an array, or a piece of it, into host memory. Unlike asnumpy, do not allocate new memory.
 
-    NumPy copies an array on the host, because MXNet takes 1.05 to 1.7 times as long.
+    If the array is on the host, NumPy copies it, because MXNet takes 1.05 to 1.7 times as long.
     """
     if array.context.device_type == "cpu":
         flat = private.view(array).view(place.dtype)
@@ -127,16 +130,17 @@ def to_mxnet(array: Any) -> Any:
 
 
 def parts_of(state: Any) -> list[Any]:
-    """Flatten an optimizer's state of one weight: None, an array, or nested sequences of arrays."""
+    """Flatten the optimizer's state of one weight, which is None, an array, or nested sequences of arrays."""
     if state is None:
         return []
     return [part for each in state for part in parts_of(each)] if isinstance(state, (list, tuple)) else [state]
 
 
 def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, str]) -> Arrays:
-    """Return the arrays of an MXNet file of checkpoint format 1, under their names today.
+    """Return the arrays of an MXNet file of checkpoint format 1, under their current names.
 
-    The file numbers the parameters. `weights` maps these numbers to names, `keys` maps the optimizer's keys to names.
+    In the file, parameters have numbers instead of names. `weights` maps these numbers to names, `keys` maps the
+    optimizer's keys to names.
     """
     found = {}
     for path, array in mx.nd.load_frombuffer(content).items():
@@ -149,7 +153,7 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
         elif kind == "model":
             name = path.replace("-", ".")
         found[name] = array.asnumpy()
-    if "updates" in found:  # Today it is a number. Format 1 held it in an array.
+    if "updates" in found:  # In format 1, this number was stored in an array.
         found["updates"] = found["updates"].reshape(())
     return found
 
@@ -157,7 +161,7 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
 class ServersState:
     """The state on the servers of an MXJob: the weights, and the optimizer's state of each weight.
 
-    Parameters that are not trained, for example batch normalization statistics, are saved from the worker.
+    Parameters that are not trained, for example batch normalization statistics, are saved from the worker's model.
     """
 
     def __init__(self, model: Any, store: Any, keys: Keys) -> None:
@@ -186,10 +190,10 @@ class ServersState:
         mx.nd.waitall()
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # Worker 0 saves all arrays.
+        return ()  # Worker 0 saves all arrays, so no other worker needs a copy.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
-        """Copy the worker's own parameters, and pull the other arrays from the servers, one after the other."""
+        """Copy the worker's own parameters, and pull the other arrays from the servers one by one."""
         for name, parameter in self._own.items():
             copy_to_host(parameter.list_data()[0], into[f"model.{name}"])
         for weight, (name, parameter) in enumerate(self._trained.items()):
@@ -203,7 +207,7 @@ class ServersState:
         return {f"model.{name}": weight, **kept}
 
     def load(self, arrays: Arrays) -> None:
-        """Load a checkpoint's arrays. Called by worker 0, before put_weights and put_optimizer."""
+        """Load a checkpoint's arrays. Called by worker 0 before put_weights and put_optimizer."""
         self.loaded = arrays
         for name, parameter in {**self._own, **self._trained}.items():
             parameter.set_data(to_mxnet(arrays[f"model.{name}"]))
@@ -214,9 +218,9 @@ class ServersState:
         return {own.get(name, name): array for name, array in read_former(content, names, names).items()}
 
     def put_weights(self, *, is_mine: bool) -> None:
-        """Push one worker's weights, and pull them on all workers.
+        """Push the weights of one worker, and pull them on all workers.
 
-        Called by all workers, while the servers' optimizer only adds up pushes.
+        Called by all workers while the servers' optimizer only adds up what is pushed.
         """
         for weight, parameter in enumerate(self.trained):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
@@ -228,7 +232,10 @@ class ServersState:
             self._store.pull(weight, out=parameter.list_data())
 
     def put_optimizer(self) -> None:
-        """Push the loaded optimizer state, if any. Called by all workers, once the servers have the optimizer."""
+        """Push the optimizer state that was loaded from a checkpoint, if there is one.
+
+        Called by all workers after the servers have received the optimizer.
+        """
         for weight, (name, parameter) in enumerate(self._trained.items()):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
             for path, key in list(self._keys_of(weight, name).items())[1:]:

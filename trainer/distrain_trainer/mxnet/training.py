@@ -1,4 +1,4 @@
-"""Functions for both MXNet programs: precision, loss and evaluation."""
+"""Functions that both MXNet programs use: precision, loss and evaluation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from distrain_trainer.models.description import Shape
 from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.models import to_model
 
-# The name of the file with the weights.
+# The name of the saved weights' file.
 MODEL = "model.params"
-# Operators that draw no random numbers. A graph with any other operator is seeded before each step.
+# These operators draw no random numbers. A model with any other operator is seeded before each step.
 WITHOUT_RANDOMNESS = {
     *("null", "Activation", "BatchNorm", "Concat", "Convolution", "Flatten", "FullyConnected", "LayerNorm", "Pooling"),
     *("Reshape", "_copy", "_mul_scalar", "_plus_scalar", "elemwise_add", "elemwise_mul", "transpose"),
@@ -51,19 +51,21 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
 
 
 def seeder(model: Any) -> Callable[[int], None]:
-    """Return the function that seeds the model's operators for the next step, for example those of dropout.
+    """Return the function that seeds operators such as dropout for the next step.
 
-    MXNet seeds 1,024 generators, which takes a millisecond. If no operator of the model uses one, do nothing.
+    Seeding takes a millisecond, because MXNet seeds 1,024 generators. If no operator of the model draws random numbers,
+    the function does nothing.
     """
     operators = {node["op"] for node in json.loads(model(mx.sym.var("data")).tojson())["nodes"]}
     return (lambda seed: None) if operators <= WITHOUT_RANDOMNESS else mx.random.seed
 
 
 class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installed where types are checked
-    """The loss of one rank's batch, an array of one number. The model and its loss are one graph, called once per step.
+    """The loss of the batch of one rank, as an array with one number.
 
-    With label smoothing e the loss is (1 - e) times the label's loss plus e times the mean of the losses of all classes
-    (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    The model and its loss form one graph, which is called once per step. With label smoothing e the loss is (1 - e)
+    times the label's loss plus e times the mean of the losses of all classes (Szegedy et al. 2016, arXiv:1512.00567,
+    section 7).
     """
 
     def __init__(self, model: Any, label_smoothing: float = 0.0) -> None:
@@ -71,7 +73,7 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have one shape, so MXNet can queue the whole graph at once.
+        # All batches have the same shape, so MXNet can queue the whole graph at once.
         self.hybridize(static_alloc=True, static_shape=True)
 
     def hybrid_forward(self, operators: Any, images: Any, labels: Any, weights: Any) -> Any:
@@ -84,7 +86,7 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
 
 
 class Statistics:
-    """A copy of the non-trainable parameters from before a step, for example of batch normalization statistics."""
+    """A copy of the parameters that are not trained, for example batch normalization statistics, from before a step."""
 
     def __init__(self, model: Any) -> None:
         self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
@@ -94,14 +96,14 @@ class Statistics:
         self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
 
     def restore(self) -> None:
-        """Undo the step's changes of these parameters."""
+        """Undo the changes that the step has made to these parameters."""
         for each, before in zip(self.parameters, self._before, strict=True):
             for array, old in zip(each.list_data(), before, strict=True):
                 array[:] = old
 
 
 def are_finite(arrays: Sequence[Any]) -> bool:
-    """Return whether all numbers in `arrays` are finite. The arrays must be on one device."""
+    """Return whether all numbers in `arrays` are finite. All arrays must be on the same device."""
     return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 
@@ -115,17 +117,18 @@ def count_right(model: Any, batches: Iterable[Batch], device: Any) -> tuple[int,
 
 
 def saver(model: Any, shape: Shape, device: Any, ema: Ema | None = None) -> Callable[[Path], None]:
-    """Return the function that writes the tested weights to a file for Gluon's load_parameters.
+    """Return the function that writes the tested weights to a file, which Gluon's load_parameters can read.
 
-    In the same folder the function writes files for SymbolBlock.imports: the graph to NAME-symbol.json, its weights to
-    NAME-0000.params. SymbolBlock.imports needs no Python code of the model.
+    In the same folder, the function also writes files for SymbolBlock.imports: the graph to NAME-symbol.json, and its
+    weights to NAME-0000.params. SymbolBlock.imports does not need the Python code of the model.
     """
 
     def save(path: Path) -> None:
         height, width, channels = shape
         with ema.applied() if ema is not None else contextlib.nullcontext():
             model.save_parameters(str(path))
-            model(mx.nd.zeros((1, channels, height, width), ctx=device))  # A run without a step has no graph yet.
+            # If the run has made no step, there is no graph yet.
+            model(mx.nd.zeros((1, channels, height, width), ctx=device))
             model.export(str(path.with_suffix("")))
 
     return save

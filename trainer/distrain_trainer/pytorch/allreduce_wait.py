@@ -1,7 +1,8 @@
-"""Measure how long a step waits for the averages of the gradients after this rank's own gradients are computed.
+"""Measure how long a step waits for the averaged gradients after this rank has computed its own gradients.
 
-A backward pass first computes gradients, and then has this wait. Only the wait is a cost of the network: data that
-ranks exchange while they compute gradients costs no time. The functions here do not wait for the GPU.
+The waits follow each other: first the backward pass computes the gradients, then the step waits. Only this wait is a
+cost of the network. Data that ranks exchange while they are still computing gradients costs no time. The functions in
+this module do not wait for the GPU.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ import torch
 
 
 class AllReduceWait:
-    """The wait of the current step.
+    """The time for which the current step waits for the averaged gradients.
 
-
-    A GPU's own clock measures the wait, because the GPU computes a step later than this process queues it.
+    On a GPU, the GPU's own clock measures the wait, because the GPU computes a step later than this process queues it.
     """
 
     def __init__(self, *, is_on_gpu: bool) -> None:
@@ -29,7 +29,7 @@ class AllReduceWait:
 
     @classmethod
     def within_backward(cls, model: Any, *, is_on_gpu: bool) -> AllReduceWait:
-        """Return a wait that begins with the last gradient of the backward pass, for DistributedDataParallel."""
+        """For DistributedDataParallel, return a wait that begins when the backward pass has computed all gradients."""
         wait = cls(is_on_gpu=is_on_gpu)
         trained = [each for each in model.parameters() if each.requires_grad]
         wait._hooks = [
@@ -45,16 +45,18 @@ class AllReduceWait:
         self._begun = self._now()
 
     def end(self) -> Callable[[], float | None]:
-        """End the wait. Return a function that gives its seconds. Call that function when the step's outcome is known.
+        """End the wait.
 
-        The function returns None if this step's wait has not begun: the hook is on the parameter that was last in the
-        first step, and a user's model may leave that parameter out in a later step.
+        Return a function that returns the wait in seconds. Call that function after the step's outcome is known. The
+        function returns None if the wait of this step has not begun. The hook is on the parameter that came last in the
+        first step, and a user's model may not use that parameter in a later step.
         """
         begun, self._begun, ended = self._begun, None, self._now()
         for number, hook in enumerate(self._hooks):
             if number != self._last:
                 hook.remove()
-        # The gradients come in the same order in each step, so one hook is enough after the first step.
+        # In each step the gradients are computed in the same order. So after the first step, the hook of the last
+        # parameter is enough.
         self._hooks = []
         if begun is None:
             return lambda: None

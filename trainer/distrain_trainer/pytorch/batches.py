@@ -1,4 +1,4 @@
-"""Turn batches into tensors, and copy them to a GPU while the previous step is computed."""
+"""Turn batches into tensors, and copy them to a GPU while the GPU computes the previous step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from distrain_trainer.data import Batch
 
-# The number of batches that are copied to the GPU in advance.
+# The number of batches to copy to the GPU in advance.
 AHEAD = 2
 
 
@@ -29,7 +29,7 @@ class TensorBatch:
 
     @classmethod
     def of(cls, batch: Batch) -> TensorBatch:
-        """Return tensors that share the batch's memory."""
+        """Return CPU tensors that share the memory of the batch's arrays."""
         images, labels, weights = (torch.from_numpy(array) for array in (batch.images, batch.labels, batch.weights))
         return cls(images, labels, weights, batch.samples, batch.global_samples, batch.is_empty)
 
@@ -37,9 +37,9 @@ class TensorBatch:
         return self.images, self.labels, self.weights
 
     def to(self, device: Any) -> TensorBatch:
-        """Copy to page-locked memory, and from there to a GPU, which copies without this process.
+        """Copy the batch to page-locked memory, and from there to the GPU.
 
-        A CPU needs no copy.
+        The GPU does the second copy without this process. On a CPU, nothing is copied.
         """
         if device.type == "cpu":
             return self
@@ -47,17 +47,20 @@ class TensorBatch:
         return TensorBatch(images, labels, weights, self.samples, self.global_samples, self.is_empty)
 
     def channels_first(self, layout: Any) -> Any:
-        """Return the images as PyTorch requires, channels before height and width.
+        """Return the images with the axis of channels before height and width, as PyTorch requires.
 
-        With torch.contiguous_format, copy them: gradients inherit a channels-last layout, and Horovod refuses to
-        average them.
+        With torch.contiguous_format, copy the images: otherwise gradients inherit the channels-last layout, and Horovod
+        refuses to average them.
         """
         images = self.images.permute(0, 3, 1, 2)
         return images if layout == torch.channels_last else images.clone(memory_format=layout)
 
 
 def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]:
-    """Yield the batches as tensors on a GPU. A separate thread and CUDA stream copy the next batches."""
+    """Yield the batches as tensors on a GPU.
+
+    The next batches are copied by a separate thread, in a separate CUDA stream.
+    """
     stream = torch.cuda.Stream(device)
     thread = ThreadPoolExecutor(1)
     try:
@@ -72,9 +75,9 @@ def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]
 
 
 def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorBatch, Any] | None:
-    """Begin to copy the next batch. Return the batch, and the CUDA event at the copy's end.
+    """Start to copy the next batch. Return the batch, and the CUDA event that marks the end of the copy.
 
-    Return None after the last batch.
+    Return None if there are no more batches.
     """
     batch = next(batches, None)
     if batch is None:
@@ -84,7 +87,7 @@ def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorB
 
 
 def _hand_over(batch: TensorBatch, is_copied: Any) -> None:
-    """Make the current stream wait for the copy, and keep the batch's memory until that stream has used it."""
+    """Make the current stream wait until the batch is copied, and keep its memory until that stream has used it."""
     current = torch.cuda.current_stream()
     current.wait_event(is_copied)
     for tensor in batch.tensors():

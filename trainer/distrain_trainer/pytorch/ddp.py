@@ -1,7 +1,7 @@
 """Train with PyTorch, one process per rank. DistributedDataParallel averages the gradients.
 
-torchrun or the operator starts the ranks. Each line that exists only because the training is distributed is marked
-`# Distributed:`.
+torchrun or the operator starts the ranks. The mark `# Distributed:` is on each line that training on a single device
+would not need.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from distrain_trainer.pytorch.training import (
     take_from_rank_0,
 )
 
-# Types that gloo and NCCL cannot broadcast.
+# Element types that neither gloo nor NCCL can broadcast.
 UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
 
 
 @contextlib.contextmanager
 def lost_ranks_named() -> Iterator[None]:
-    """Turn the error of a lost connection between ranks into LostPeerError.
+    """If the connection between ranks is lost, turn the framework's error into LostPeerError.
 
-    Under torchrun, wait first: the rank that failed needs time to log the cause, and torchrun may send SIGTERM.
+    Under torchrun, wait first: the failed rank needs time to log the cause, and torchrun may send SIGTERM.
     """
     try:
         yield
@@ -57,8 +57,8 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        # Without torchrun, end at once: waiting would keep the old TCPStore open, and restarted ranks would connect to
-        # it.
+        # Without torchrun, end immediately: while this rank waits, the old TCPStore stays open, and restarted ranks
+        # would connect to it.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
@@ -66,7 +66,7 @@ def lost_ranks_named() -> Iterator[None]:
 
 @contextlib.contextmanager
 def gradient_computed_twice_named() -> Iterator[None]:
-    """Turn DistributedDataParallel's refusal of reentrant checkpointing into ArgumentError."""
+    """If DistributedDataParallel refuses reentrant checkpointing, turn its error into ArgumentError."""
     try:
         yield
     except RuntimeError as error:
@@ -80,12 +80,12 @@ def gradient_computed_twice_named() -> Iterator[None]:
 
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
-    join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
-    log = Log(speaks=dist.get_rank() == 0)  # Distributed: only rank 0 logs.
+    join()  # Distributed: connect the ranks (0 to size - 1) that torchrun or the operator started.
+    log = Log(speaks=dist.get_rank() == 0)  # Distributed: only rank 0 prints the log.
     computer = choose_computer(config, log)
 
     model = computer.build(config, dataset, rank=dist.get_rank())
@@ -98,18 +98,18 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, setup, evaluator)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=setup.save)
-    dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    dist.barrier()  # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
 
 def join() -> None:
-    """Initialize the process group, of this rank alone if WORLD_SIZE is not set."""
+    """Initialize the process group. If WORLD_SIZE is not set, the group consists of this rank alone."""
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
-            dist.init_process_group(backend)  # Distributed: reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+            dist.init_process_group(backend)  # Distributed: it reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
@@ -144,7 +144,7 @@ def stdout_silenced() -> Iterator[None]:
 
 
 def choose_computer(config: Config, log: Log) -> Computer:
-    # Distributed: without torchrun there is one rank per pod.
+    # Distributed: without torchrun, each pod has one rank.
     local_rank, local_ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     layout = torch.channels_last
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks, layout_on_gpu=layout)
@@ -154,18 +154,20 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     config, model = evaluator.run.config, setup.model
     share_buffers_and_uncommon_weights(model)  # Distributed
-    # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
-    # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
-    # it keeps the buckets, so a resumed run computes the same bits. Without find_unused_parameters, it waits for the
-    # gradient of every parameter, but a user's forward pass may leave out some parameters. A user's forward pass may
-    # also need rank 0's buffers. The buffers of distrain's own models only matter in the evaluation.
+    # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step, DistributedDataParallel
+    # rebuilds its gradient buckets in the order in which the gradients arrived, which changes how sums are rounded.
+    # With find_unused_parameters it keeps the first buckets, so a resumed run computes exactly the same numbers.
+    # Without find_unused_parameters it waits for the gradient of every parameter, but a user's forward pass may not use
+    # some of them. A user's forward pass may depend on buffers, so these must be rank 0's too. In distrain's own
+    # models, buffers matter only in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
     replicate = functools.partial(
         DistributedDataParallel,
         model,
         find_unused_parameters=finds_unused,
-        static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
+        # torch.compile splits the graph at the edges of the gradient buckets.
+        static_graph=not finds_unused and not config.compile,
         broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )
@@ -178,16 +180,16 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 
 def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
-    """Return the forward pass of a single rank's model, which comes from a user.
+    """Return the forward pass of a user's model on a single rank.
 
-    A single rank needs no replica. The first step has one all the same: what DistributedDataParallel refuses is then
-    refused before the run grows to two ranks.
+    A single rank needs no replica of DistributedDataParallel. But the first step uses a replica, because a model that
+    DistributedDataParallel refuses must be refused now, and not when the run later grows to two ranks.
     """
 
     def passes() -> Iterator[Any]:
         replica = replicate()
         yield replica
-        del replica  # Kept until here, as the first backward pass needs it too.
+        del replica  # Keep the replica until here, because the first backward pass needs it too.
         yield from itertools.repeat(model)
 
     pass_of_step = passes()
@@ -195,9 +197,9 @@ def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], 
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
-    """Broadcast rank 0's buffers, and the tensors that DistributedDataParallel cannot broadcast.
+    """Broadcast rank 0's buffers, and also the tensors that DistributedDataParallel cannot broadcast.
 
-    DistributedDataParallel ignores these tensors: tensors of UNKNOWN_TYPES, and tensors made by expand().
+    Make DistributedDataParallel ignore these tensors: those whose type is in UNKNOWN_TYPES, and those made by expand().
     """
     buffers = dict(model.named_buffers())
     tensors = {**dict(model.named_parameters()), **buffers}
@@ -206,7 +208,7 @@ def share_buffers_and_uncommon_weights(model: Any) -> None:
         for name, tensor in tensors.items()
         if tensor.dtype in UNKNOWN_TYPES or without_repeats(tensor) is not tensor
     }
-    # PyTorch has no public way to name what DistributedDataParallel should ignore.
+    # PyTorch has no public function to tell DistributedDataParallel which parameters to ignore.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(uncommon))  # Distributed
     take_from_rank_0({**buffers, **uncommon}, broadcast)
 
@@ -217,8 +219,9 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
+    # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
@@ -230,14 +233,14 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step.
+    """Start to add up a tensor over the ranks while the step is computed.
 
-    Return the function that waits for the sum and returns it.
+    Return a function that waits for the sum and returns it.
     """
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
     def total() -> Any:
-        begun.wait()  # On a GPU, later work in the queue waits, but this process does not.
+        begun.wait()  # On a GPU, wait() makes the GPU's later work wait for the sum, but not this process.
         return numbers
 
     return total

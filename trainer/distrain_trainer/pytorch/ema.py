@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights, which can be tested and saved instead of the weights."""
+"""Keep an exponential moving average of the weights. It can be tested and saved in place of the weights."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Ema:
     """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
 
     (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
-    weights before the first step. Buffers, such as the means of batch normalization, are not averaged. With a decay of
-    0 there is no average.
+    weights before the first step. Buffers, such as the means of batch normalization, are not averaged. If the decay is
+    0, no average is kept.
     """
 
     def __init__(self, config: Config, model: Any) -> None:
@@ -28,9 +28,9 @@ class Ema:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def begin(self) -> None:
-        """Set the averages to the weights, unless a checkpoint's averages are loaded.
+        """Start the averages from the weights, unless averages are loaded from a checkpoint.
 
-        Call it when all ranks' weights agree.
+        Call this when all ranks have the same weights.
         """
         if not self.is_loaded:
             for name, average in self.averages.items():
@@ -50,7 +50,7 @@ class Ema:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Use the averages as the model's weights in the body of the `with`, then restore the model's own weights."""
+        """While the body of the `with` runs, use the averages as the model's weights. Then restore the weights."""
         own = {name: weight.detach().clone() for name, weight in self._weights.items()}
         self._give(self.averages)
         try:

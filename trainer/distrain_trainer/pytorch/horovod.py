@@ -1,6 +1,6 @@
 """Train with PyTorch, one process per rank. Horovod averages the gradients.
 
-mpirun starts the ranks. Each line that exists only because the training is distributed is marked `# Distributed:`.
+mpirun starts the ranks. The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from distrain_trainer.pytorch.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed
-    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
+    hvd.init()  # Distributed: connect the processes that mpirun started; each has a rank from 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 prints the log.
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
     model = computer.build(config, dataset, rank=hvd.rank())
     optimizer = make_optimizer(config, model)
     if hvd.size() > 1:
-        # Distributed: averages each gradient over the ranks as soon as it is computed. DistributedOptimizer has its own
-        # state, separate from the wrapped optimizer's. Checkpoints contain the state of DistributedOptimizer.
+        # Distributed: averages each gradient over the ranks as soon as it is computed. DistributedOptimizer keeps its
+        # own state, separate from the state of the optimizer that it wraps. Checkpoints contain the state of
+        # DistributedOptimizer.
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     scaler = computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
@@ -60,15 +61,16 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, setup, evaluator)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=setup.save)
-    hvd.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    hvd.barrier()  # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
 
 
 def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     model = setup.model
-    # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
+    # Distributed: start every rank from rank 0's weights. The optimizer's state needs no broadcast: it is empty, or
+    # every rank has loaded it from the checkpoint.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
     averages = averaged if hvd.size() > 1 else contextlib.nullcontext
     of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averages)
@@ -77,9 +79,9 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 @contextlib.contextmanager
 def averaged(optimizer: Any) -> Iterator[None]:
-    """Wait for the averages of the gradients. The body of the `with` then makes the optimizer's step."""
-    optimizer.synchronize()  # Distributed: the scaler checks the averages for infinities.
-    with optimizer.skip_synchronize():  # Distributed: the averages are there already.
+    """Wait for the averages of the gradients. Then the body of the `with` makes the optimizer's step."""
+    optimizer.synchronize()  # Distributed: wait, as the gradient scaler checks the averages for infinities.
+    with optimizer.skip_synchronize():  # Distributed: the averages are computed already.
         yield
 
 
@@ -88,8 +90,9 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
+    # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
@@ -100,9 +103,9 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step.
+    """Start to add up a tensor over the ranks while the step is computed.
 
-    Return the function that waits for the sum and returns it.
+    Return a function that waits for the sum and returns it.
     """
     begun = hvd.allreduce_async(numbers, op=hvd.Sum, name="told")  # Distributed
     return lambda: hvd.synchronize(begun)

@@ -1,4 +1,7 @@
-"""Build models for PyTorch. A model maps images with values in 0..1, channels first, to one logit per class."""
+"""Build models for PyTorch.
+
+Build models for PyTorch. A model maps images with values in 0..1, channels first, to one logit per class.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def _included(model: Model, shape: Shape, classes: int) -> nn.Module:
 
 
 def _modules(layer: Layer, channels: int) -> list[nn.Module]:
-    """Build a layer whose input has `channels` channels or features."""
+    """Build a layer for an input with `channels` channels or features."""
     match layer:
         case Convolution(filters, size, stride, is_normalized=True):
             return [_normalized(channels, filters, size=size, stride=stride), nn.ReLU(inplace=True)]
@@ -76,7 +79,7 @@ def _modules(layer: Layer, channels: int) -> list[nn.Module]:
 
 
 class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-    """A residual block: three convolutions and a shortcut past them."""
+    """A residual block: three convolutions, and a shortcut that bypasses them."""
 
     def __init__(self, channels: int, width: int, *, stride: int) -> None:
         super().__init__()
@@ -95,13 +98,16 @@ class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed wh
 
 
 def _normalized(channels: int, filters: int, *, size: int, stride: int) -> nn.Module:
-    """Build a convolution followed by batch normalization. The latter has a bias, so the convolution needs none."""
+    """Build a convolution followed by batch normalization.
+
+    Batch normalization has a bias, so the convolution needs none.
+    """
     convolution = nn.Conv2d(channels, filters, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters))
 
 
 def _initialized_after_he(model: nn.Module) -> nn.Module:
-    """Initialize the weights after He et al. 2015 (arXiv:1502.01852)."""
+    """Initialize the weights as in He et al. 2015 (arXiv:1502.01852)."""
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")

@@ -13,7 +13,7 @@ from distrain_trainer.config import Config
 def make_optimizer(config: Config, model: Any) -> Any:
     """Return the optimizer.
 
-    Each step sets its learning rate. A fused optimizer changes all weights in a few kernels.
+    The learning rate is not set here but in each step. A fused optimizer updates all weights in a few GPU kernels.
     """
     decay = config.weight_decay
     if config.optimizer == "lars":
@@ -38,29 +38,35 @@ def groups_of(model: Any, decay: float) -> list[dict[str, Any]]:
 
 
 def decays(parameter: Any) -> bool:
-    """Return whether a parameter has weight decay. Biases and normalization, which have one dimension, have none."""
+    """Return whether a parameter has weight decay.
+
+    It does not apply to biases and normalization weights, which have one dimension.
+    """
     return bool(parameter.dim() > 1)
 
 
 def begin_momentum(optimizer: Any) -> None:
-    """Set the momentum to zeros. If the first step is left out, fused SGD would use uninitialized memory instead."""
+    """Initialize the momentum with zeros.
+
+    Otherwise, if the first step is left out, fused SGD would use uninitialized memory as momentum.
+    """
     for group in optimizer.param_groups:
         for parameter in group["params"] if "momentum" in group else ():
             optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
 
 
 class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not installed where types are checked
-    """An optimizer whose update of each weight is scaled by norms of that weight and its gradient.
+    """An optimizer that scales the update of each weight by norms of the weight and of its gradient.
 
-    Biases and the weights of normalization are not scaled, and do not decay.
+    Biases and normalization weights have no weight decay, and their updates are not scaled.
     """
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def step(self, closure: Callable[[], Any] | None = None) -> None:
-        """Make the step, or change nothing if the attribute `found_inf` is set to a tensor that is not 0.
+        """Make the step. If the attribute `found_inf` is a tensor that is not 0, change nothing.
 
-        PyTorch's fused optimizers have the same attribute. So the step can be queued on a GPU before this process knows
-        whether the gradients are finite.
+        PyTorch's fused optimizers use the same attribute. So a step can be queued on a GPU before this process knows
+        whether all gradients are finite.
         """
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -73,14 +79,14 @@ class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not in
             tensor.copy_(new if is_left_out is None else torch.where(is_left_out > 0, tensor, new))
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield the tensors of the state and the parameter, each with its value after the step."""
+        """Yield the parameter and each tensor of its state, together with the value that it has after the step."""
         raise NotImplementedError
 
 
 class Lars(Layerwise):
     """Layer-wise Adaptive Rate Scaling with momentum: You et al. 2017, arXiv:1708.03888, algorithm 1.
 
-    The trust ratio is trust * |w| / (|g| + weight_decay * |w|), 1 if a norm is 0.
+    The trust ratio is trust * |w| / (|g| + weight_decay * |w|), or 1 if a norm is 0.
     """
 
     def __init__(
@@ -102,9 +108,9 @@ class Lars(Layerwise):
 
 
 class Lamb(Layerwise):
-    """Adam whose update of each weight is scaled to the weight's norm: You et al. 2020, arXiv:1904.00962, algorithm 2.
+    """LAMB: Adam, with each weight's update scaled to the weight's norm (You et al. 2020, arXiv:1904.00962).
 
-    The ratio is |w| / |r + weight_decay * w| with Adam's bias-corrected update r, 1 if a norm is 0.
+    The ratio is |w| / |r + weight_decay * w| with Adam's bias-corrected update r, or 1 if a norm is 0.
     """
 
     def __init__(
@@ -119,7 +125,8 @@ class Lamb(Layerwise):
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not state:
-            # Count on the device, which decides whether a step is left out. PyTorch would load a "step" to the CPU.
+            # Count the steps on the device, because the device decides whether a step is left out. The name must not be
+            # "step": PyTorch loads a state of that name to the CPU.
             state["updates"] = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         gradient, step = parameter.grad, state["updates"] + 1

@@ -14,15 +14,16 @@ from distrain_trainer.errors import ArgumentError
 from distrain_trainer.pytorch.ema import Ema
 from distrain_trainer.pytorch.optimizers import Lamb
 
-# The settings of a parameter group that are not loaded from a checkpoint, because the user may have changed them.
+# Settings of a parameter group that are not loaded from a checkpoint, because the user may have changed their values.
 OF_VALUES = ("weight_decay", "decoupled_weight_decay")
 
 
 class TorchState:
-    """The tensors and numbers in the state dictionaries of a model, its optimizer and its gradient scaler.
+    """The tensors and numbers in the state dictionaries of a model, of its optimizer and of its gradient scaler.
 
-    An optimizer's state dictionary numbers the parameters; checkpoints use their names instead. `optimizer` must be the
-    object whose step() is called: Horovod's wrapper has its own state, separate from the wrapped optimizer's.
+    The state dictionary of an optimizer numbers the parameters. Checkpoints contain the parameters' names instead.
+    `optimizer` must be the object whose step() is called, because Horovod's wrapper has its own state, separate from
+    that of the optimizer inside.
     """
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any, ema: Ema | None = None) -> None:
@@ -71,7 +72,7 @@ class TorchState:
         model = self._model.state_dict()
         given = subset(arrays, "model.")
         loaded = {name: to_tensor(given[name], model[name].dtype) for name in given}
-        # Copy: a module may keep the tensor passed to its set_extra_state, and the arrays' memory is reused.
+        # Copy the tensor: a module may keep what its set_extra_state receives, and the memory of the arrays is reused.
         loaded |= {name: tensor.clone() for name, tensor in loaded.items() if name.endswith("_extra_state")}
         self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
@@ -113,22 +114,23 @@ class TorchState:
 def flat(
     model: Mapping[str, Any], optimizer: Mapping[str, Any], scaler: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Map names in a checkpoint to the tensors of the state dictionaries. Numbers become tensors."""
+    """Return the tensors of the state dictionaries, keyed by their names in a checkpoint. Numbers become tensors."""
     found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
     by_number = dict(enumerate(names))
     for number, kept in optimizer["state"].items():
-        # A checkpoint of format 1 may have more parameters than this model. The check of shapes refuses it.
+        # A checkpoint of format 1 may come from a model with more parameters. The comparison of shapes refuses it
+        # later.
         name = by_number.get(number, number)
         found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
-        # Leave out `fused`, which earlier checkpoints do not contain.
+        # Leave out `fused`, which checkpoints of earlier versions do not contain.
         found |= {f"group.{number}.{key}": value for key, value in group.items() if key not in ("params", "fused")}
     found |= {f"scaler.{key}": value for key, value in scaler.items()}
     return {name: of_number(value) for name, value in found.items() if value is not None}
 
 
 def take_layouts(optimizer: Any) -> None:
-    """Give the optimizer's tensors their weights' memory layout, which fused optimizers require."""
+    """Give each tensor of the optimizer the memory layout of its weight, which fused optimizers require."""
     for parameter, kept in optimizer.state.items():
         for slot, tensor in kept.items():
             if tensor.shape == parameter.shape and tensor.stride() != parameter.stride():
@@ -136,7 +138,7 @@ def take_layouts(optimizer: Any) -> None:
 
 
 def require_storable(model: Any) -> None:
-    """Raise ArgumentError if a model has complex weights, or if its state_dict() holds anything but tensors."""
+    """Raise ArgumentError if a model has complex weights, or if its state_dict() contains anything but tensors."""
     for name, parameter in model.named_parameters():
         if parameter.is_complex():
             raise ArgumentError(
@@ -157,7 +159,7 @@ def require_storable(model: Any) -> None:
 
 
 def of_number(value: Any) -> Any:
-    """Convert a number or a sequence of numbers to a tensor, for example Adam's betas. Return tensors unchanged."""
+    """Convert a number or a sequence of numbers, for example Adam's betas, to a tensor. Return tensors unchanged."""
     return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
 
 
@@ -170,7 +172,10 @@ def type_of(tensor: Any) -> str:
 
 
 def copy_to_host(tensor: Any, place: Any) -> None:
-    """Copy a tensor into host memory. NumPy copies a host tensor, because copy_ takes 1.2 to 2 times as long."""
+    """Copy a tensor into host memory.
+
+    A tensor on the host is copied by NumPy, because copy_ takes 1.2 to 2 times as long.
+    """
     if tensor.device.type == "cpu":
         place[...] = to_array(tensor).view(place.dtype)
     else:
@@ -178,13 +183,16 @@ def copy_to_host(tensor: Any, place: Any) -> None:
 
 
 def to_array(tensor: Any) -> Any:
-    """Return a tensor on the host as an array. It shares the tensor's memory if NumPy can represent the values."""
+    """Return a tensor on the host as an array. If NumPy has the element type, the array shares the tensor's memory."""
     if tensor.dtype == torch.bfloat16:
         return tensor.detach().view(torch.uint16).numpy().view(BFLOAT16)
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
 def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:
-    """Return a tensor that shares an array's memory. NumPy has no bfloat16, so such arrays are held as uint16."""
+    """Return a tensor that shares the memory of an array.
+
+    NumPy has no type bfloat16, so such values are stored in an array of uint16.
+    """
     tensor = torch.from_numpy(array)
     return tensor.view(dtype) if (tensor.dtype, dtype) == (torch.uint16, torch.bfloat16) else tensor

@@ -1,4 +1,4 @@
-"""Keep a model's buffers from before a step, so that the step's changes can be undone."""
+"""Keep the buffers of a model as they were before a step, so that the changes made by the step can be undone."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-# The types that select_all supports. The buffers of batch normalization have these types.
+# The element types that select_all supports. Buffers of batch normalization have one of these types.
 SELECTABLE = (torch.float32, torch.float64, torch.int64)
-# A module and the name of one of its buffers.
+# A module, and the name of one of its buffers.
 Place = tuple[Any, str]
 
 
 class Statistics:
-    """The model's buffers from before a step, for example batch normalization statistics, and copies of their values.
+    """The buffers of the model before a step, for example batch normalization statistics, and copies of their values.
 
-    A step may change a buffer's values, replace the buffer by another tensor, or add a buffer to a module.
+    A step may change the values of a buffer, replace the buffer by another tensor, or add a buffer to a module.
     """
 
     def __init__(self, model: Any) -> None:
@@ -39,7 +39,7 @@ class Statistics:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def restore(self) -> None:
-        """Undo the step's changes of the buffers."""
+        """Undo all changes that the step has made to the buffers."""
         for module, name in self._buffers().keys() - self._before.keys():
             setattr(module, name, None)
         for ((module, name), buffer), values in zip(self._before.items(), self._copies, strict=True):
@@ -47,9 +47,9 @@ class Statistics:
             setattr(module, name, buffer)
 
     def restore_if(self, is_bad: Any) -> None:
-        """Undo the step's changes if a boolean tensor is true.
+        """Undo the changes of the step if the given boolean tensor is true.
 
-        Usually this does not wait until the GPU has computed it.
+        Usually this does not wait until the GPU has computed the boolean tensor.
         """
         buffers = self._buffers()
         if buffers or self._before:
@@ -65,7 +65,7 @@ class Statistics:
             self.restore()
 
     def _buffers(self) -> dict[Place, Any]:
-        # Not model.named_buffers(), which takes longer than copying the buffers on a GPU.
+        # Do not use model.named_buffers(): it takes longer than the copies of the buffers on a GPU.
         return {
             (module, name): buffer
             for module in self._modules
@@ -83,7 +83,10 @@ def shapes(tensors: list[Any]) -> list[Any]:
 
 
 def select_all(is_true: Any, sources: list[Any], targets: list[Any]) -> None:
-    """Copy `sources` to `targets` if a boolean tensor is true. A few kernels copy all tensors of one type."""
+    """Copy `sources` to `targets` if the given boolean tensor is true.
+
+    All tensors of one type are copied by a few GPU kernels.
+    """
     for kind in {target.dtype for target in targets}:
         pairs = [pair for pair in zip(sources, targets, strict=True) if pair[1].dtype == kind]
         before, now = (torch.cat([tensor.reshape(-1) for tensor in each]) for each in zip(*pairs, strict=True))
@@ -104,7 +107,10 @@ def copy_all(sources: list[Any], targets: list[Any]) -> None:
 
 
 def without_repeats(tensor: Any) -> Any:
-    """Return a view of a tensor with each element once. In a tensor made by expand() elements share memory."""
+    """Return a view of a tensor that contains each element in memory only once.
+
+    In a tensor made by expand(), several elements share the same memory.
+    """
     for dimension in reversed(range(tensor.dim())):
         if tensor.stride(dimension) == 0 and tensor.size(dimension):
             tensor = tensor.select(dimension, 0)

@@ -1,4 +1,4 @@
-"""Functions for both PyTorch programs: device, precision, the training loop, and evaluation."""
+"""Functions that both PyTorch programs use: device, precision, the training loop, and evaluation."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from distrain_trainer.pytorch.optimizers import begin_momentum
 from distrain_trainer.pytorch.state import to_array
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
-# The name of the file with the weights.
+# The name of the saved weights' file.
 MODEL = "model.pt"
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Computer:
-    """The device and the precision of this rank."""
+    """The device and the precision that this rank uses."""
 
     device: torch.device
     precision: torch.dtype
@@ -59,9 +59,9 @@ class Computer:
         local_ranks: int,
         layout_on_gpu: torch.memory_format = torch.contiguous_format,
     ) -> Computer:
-        """Choose one GPU of this machine. Without GPUs choose this rank's share of the processors.
+        """Choose one of this machine's GPUs for this rank. Without GPUs, use this rank's share of the processors.
 
-        Raises DeviceError if there are more ranks than GPUs.
+        Raises DeviceError if a machine has more ranks than GPUs.
         """
         gpus = torch.cuda.device_count()
         tell_precision(config, log, has_gpu=gpus > 0)
@@ -70,15 +70,15 @@ class Computer:
             choose_threads(local_ranks)
             return cls(torch.device("cpu"), torch.float32, label_smoothing=config.label_smoothing)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
-        torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
+        torch.cuda.set_device(local_rank)  # Distributed: each rank on a machine uses a different GPU.
         choose_kernels(config)
-        # A user's model may use view(), which the channels-last layout does not allow.
+        # A user's model may call view(), which fails on tensors in the channels-last layout.
         layout = torch.contiguous_format if is_users(config.model) else layout_on_gpu
         return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision], layout, config.label_smoothing)
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
-        torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
+        torch.manual_seed(config.seed + rank)  # Distributed: a different seed on each rank gives different dropout.
         seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         model = model.to(self.device, memory_format=self.layout)
@@ -87,10 +87,10 @@ class Computer:
         return model
 
     def seed(self, seed: int) -> None:
-        """Seed the generators that layers such as dropout draw from, for the next step.
+        """For the next step, seed the generators from which layers such as dropout draw random numbers.
 
-        This does not call torch.manual_seed: without a GPU, that function stores the seed and a traceback of every call
-        for ever, in case CUDA starts later.
+        Do not call torch.manual_seed here: without a GPU, that function stores the seed and a traceback for each call,
+        and never frees them, in case CUDA starts later.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -98,16 +98,16 @@ class Computer:
 
     @property
     def steps_ahead(self) -> int:
-        """The number of steps to queue on a GPU before the previous step's outcome is known.
+        """The number of further steps to queue on a GPU before the outcome of a step is known.
 
-        The GPU then always has work.
+        So the GPU always has work.
         """
         return 1 if self.device.type == "cuda" else 0
 
     def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
-        """Copy batches to the device. To a GPU, copy the next batch while it computes a step."""
+        """Copy the batches to the device. On a GPU, the next batch is copied while the GPU computes a step."""
         if isinstance(batches, repeat):
-            # Synthetic data is one batch again and again: it stays on the device.
+            # Synthetic data repeats a single batch, so keep that batch on the device.
             return repeat(TensorBatch.of(next(batches)).to(self.device))
         return upload_ahead(batches, self.device) if self.device.type == "cuda" else map(TensorBatch.of, batches)
 
@@ -119,7 +119,7 @@ class Computer:
             return model(batch.channels_first(self.layout)).float()
 
     def loss(self, model: Any, batch: TensorBatch) -> Any:
-        """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
+        """Return this rank's loss of a batch. The mean of this loss over all ranks is the loss of the global batch."""
         logits, smoothing = self.logits(model, batch), self.label_smoothing
         losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none", label_smoothing=smoothing)
         return torch.dot(batch.weights, losses)
@@ -129,9 +129,9 @@ class Computer:
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
 
     def count_right(self, model: Any, batches: Iterator[Batch]) -> Any:
-        """Count the samples whose label has the largest logit, and those with one of the five largest.
+        """Count the samples whose label has the largest logit, and those whose label has one of the five largest.
 
-        Return both counts in one tensor.
+        Return both counts in a single tensor.
         """
         model.eval()
         right = torch.zeros(2, dtype=torch.float64, device=self.device)
@@ -146,8 +146,9 @@ class Computer:
 
 
 def require_asked_gpus(config: Config) -> None:
-    """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or has no C compiler to compile for them."""
-    # The CPU images contain PyPI's PyTorch without CUDA libraries such as this one. It still reports a CUDA version.
+    """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or if it needs a C compiler and has none."""
+    # The CPU images contain PyTorch from PyPI, but without its CUDA libraries, such as this one. Even so, this PyTorch
+    # reports a CUDA version.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     gpus = torch.cuda.device_count()
@@ -159,18 +160,21 @@ def require_asked_gpus(config: Config) -> None:
 
 
 def choose_kernels(config: Config) -> None:
-    """Let cuDNN try its kernels and choose the fastest. Compute fp32 matrix products in TF32, like convolutions."""
+    """Let cuDNN try several kernels and choose the fastest one.
+
+    Compute matrix products of fp32 in TF32, as PyTorch does for convolutions.
+    """
     if not config.deterministic:
         torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
 
 
 def compile_forward(model: Any) -> None:
-    """Compile the model's forward and backward pass in place, so that the names in checkpoints do not change."""
+    """Compile the model's forward and backward pass in place, which does not change the names in checkpoints."""
     forward = model.forward
 
-    # torch.compile skips functions of PyTorch itself, such as nn.Sequential's, but not functions that this function
-    # calls.
+    # torch.compile does not compile functions of PyTorch itself, such as the forward pass of nn.Sequential. But it
+    # compiles functions that this function calls.
     def whole(images: Any) -> Any:
         return forward(images)
 
@@ -178,20 +182,21 @@ def compile_forward(model: Any) -> None:
 
 
 def choose_threads(local_ranks: int) -> None:
-    """Share this container's processors among its ranks: PyTorch's default is a thread per processor of the machine.
+    """Divide this container's processors among its ranks.
 
-    Keep OMP_NUM_THREADS if the user or torchrun has set it. torchrun sets 1 if a pod has several ranks.
+    By default, PyTorch uses one thread per processor of the machine. If the user or torchrun has set OMP_NUM_THREADS,
+    keep it. torchrun sets it to 1 if a pod has several ranks.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, count_processors() // local_ranks))
 
 
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
-    """Make the optimizer's step with gradients that are equal on all ranks. Return this rank's loss, a tensor.
+    """Make the optimizer's step. The gradients must be equal on all ranks. Return this rank's loss, a tensor.
 
-    If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. But if the fp16 loss
-    scale was above 1 before the step, the scale is the cause, and the loss is returned unchanged. A batch without
-    samples does not change the statistics. Without fp16 this function does not wait for the GPU.
+    If a gradient is not finite, all ranks leave the step out, and the returned loss is NaN. But if the fp16 loss scale
+    was above 1 before the step, the scale is the cause. Then the loss is returned unchanged. If the batch has no
+    samples, the batch normalization statistics are not changed. Without fp16 this function does not wait for the GPU.
     """
     if scaler.is_enabled():
         one = torch.ones((), device=loss.device)
@@ -207,15 +212,16 @@ def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: T
 
 
 def make_step_if_finite(optimizer: Any) -> Any:
-    """Make the optimizer's step if all gradients are finite. Return whether it is left out, a boolean tensor.
+    """Make the optimizer's step if all gradients are finite. Return a boolean tensor: whether the step is left out.
 
-    The optimizer itself leaves the step out. So the step can be queued on a GPU before this process knows whether the
-    gradients are finite.
+    It is the optimizer that checks `found_inf` and leaves the step out. So the step can be queued on a GPU before this
+    process knows whether all gradients are finite.
     """
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
     found_inf, one = torch.zeros((), device=device), torch.ones((), device=device)
-    # torch.amp.GradScaler also calls this function, and sets found_inf for fused optimizers. It multiplies by one.
+    # torch.amp.GradScaler calls this private function too, and sets `found_inf` on fused optimizers in the same way. It
+    # multiplies by one.
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one)
     optimizer.found_inf = found_inf
     optimizer.step()
@@ -223,7 +229,7 @@ def make_step_if_finite(optimizer: Any) -> Any:
 
 
 def clear_gradients(optimizer: Any) -> None:
-    """Do what optimizer.zero_grad() does, which takes five times as long because it also tells PyTorch's profiler."""
+    """Do the same as optimizer.zero_grad(), which takes five times as long: it also informs PyTorch's profiler."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None
@@ -233,9 +239,9 @@ def clear_gradients(optimizer: Any) -> None:
 class OfRanks:
     """The parts of a step that differ between DistributedDataParallel and Horovod.
 
-    `sum` starts to add up a small tensor of each rank, and returns the function that gives the sum. The optimizer's
-    step is made within `averaged(optimizer)`, once the gradients are the ranks' averages. `averages_in_backward` says
-    whether the backward pass itself waits for the averages.
+    `sum` starts to add up a small tensor over all ranks, and returns a function that returns the sum. The optimizer
+    makes its step within `averaged(optimizer)`, which first waits until the gradients are averaged over the ranks.
+    `averages_in_backward` is true if the backward pass itself waits for the averages.
     """
 
     ranks: int
@@ -248,7 +254,7 @@ class OfRanks:
 class Setup:
     """The model that a rank trains, and the objects that the training needs.
 
-    `optimizer` is the object whose step() is called.
+    `optimizer` must be the object whose step() is called.
     """
 
     computer: Computer
@@ -258,7 +264,7 @@ class Setup:
     ema: Ema
 
     def save(self, path: Path) -> None:
-        """Write the weights that are tested, for `load_state_dict` with or without GPUs, and as safetensors."""
+        """Write the tested weights in two formats: for `load_state_dict`, with or without GPUs, and as safetensors."""
         with self.ema.applied():
             weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
             torch.save(weights, path)
@@ -268,7 +274,7 @@ class Setup:
 def run_steps(
     dataset: Dataset, setup: Setup, forward: Callable[[Any], Any], evaluator: Evaluator, of_ranks: OfRanks
 ) -> Progress:
-    """Make all remaining steps. `forward` is the model's forward pass, for example that of an object that wraps it.
+    """Make all remaining steps. `forward` is the forward pass of the model, or of an object that wraps the model.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
@@ -285,9 +291,9 @@ def run_steps(
         clear_gradients(optimizer)
         statistics.keep()
         loss = computer.loss(forward, batch)
-        # Distributed: while the gradients are averaged. A single rank has nothing to add up.
+        # Distributed: sum the ranks' messages while the gradients are averaged. A single rank needs no sum.
         told = of_ranks.sum(message_of(loss.detach(), asked)) if of_ranks.ranks > 1 else None
-        scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
+        scaler.scale(loss).backward()  # Distributed: meanwhile the gradients are averaged over the ranks.
         if wait is not None and not of_ranks.averages_in_backward:
             wait.begin()
         with of_ranks.averaged(optimizer):
@@ -301,9 +307,10 @@ def run_steps(
 
 
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
-    """Return the object that measures each step's wait for the averages of the gradients. None with a single rank.
+    """Return the object that measures how long each step waits for the averaged gradients.
 
-    No GPU was available to test this, so a GPU measures the wait only in runs that serve metrics.
+    Return None if there is only one rank. No GPU was available for testing this, so on a GPU the wait is measured only
+    if the run serves metrics.
     """
     is_on_gpu = computer.device.type == "cuda"
     if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):
@@ -314,20 +321,20 @@ def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRa
 
 
 def message_of(loss: Any, asked: int) -> Any:
-    """Return this rank's message, as in distrain_trainer.loop.message."""
+    """Return this rank's message in the format of distrain_trainer.loop.message."""
     numbers = torch.zeros(message.SIZE, dtype=torch.float64, device=loss.device)
     numbers[0] = loss
-    numbers[1 + asked].fill_(1)  # Assigning 1 would wait for the GPU.
+    numbers[1 + asked].fill_(1)  # Use fill_: assigning 1 would wait for the GPU.
     return numbers
 
 
 def outcome_of(
     loss: Any, told: Any, ranks: int, waited: Callable[[], float | None] = lambda: None
 ) -> Callable[[], Outcome]:
-    """Return the function that waits for a step's outcome, but not for work that was queued on a GPU after the step.
+    """Return a function that waits for the outcome of a step, but not for work queued on a GPU after that step.
 
-    `told` is the sum of the ranks' messages. `waited` gives the step's wait for the averages of the gradients, once the
-    outcome is known.
+    `told` is the sum of the ranks' messages. `waited` returns how long the step waited for the averaged gradients; call
+    it after the outcome is known.
     """
     numbers = begin_copy(torch.cat([loss.double().view(1), told]))
 
@@ -339,7 +346,7 @@ def outcome_of(
 
 
 def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
-    """Return the function that waits for the outcome of a step of a single rank."""
+    """Return a function that waits for the outcome of a step if there is only one rank."""
     numbers = begin_copy(loss.view(1))
 
     def outcome() -> Outcome:
@@ -350,7 +357,10 @@ def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
 
 
 def begin_copy(numbers: Any) -> Callable[[], list[float]]:
-    """Begin to copy a tensor from its device. Return the function that waits for the copy, and gives the numbers."""
+    """Start to copy a tensor from its device to the host.
+
+    Return a function that waits for the copy and returns the numbers.
+    """
     copy = numbers.to("cpu", non_blocking=True)
     is_copied = torch.cuda.current_stream().record_event() if numbers.is_cuda else None
 
@@ -364,9 +374,9 @@ def begin_copy(numbers: Any) -> Callable[[], list[float]]:
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
-    """Overwrite the tensors with rank 0's.
+    """Overwrite the tensors with the values of rank 0.
 
-    The tensors are sent as bytes, because no communicator supports every type.
+    The values are sent as bytes, because no communicator supports all element types.
     """
     own = {name: without_repeats(tensor) for name, tensor in tensors.items()}
     whole = {name: tensor.resolve_conj().contiguous() for name, tensor in own.items()}
@@ -377,7 +387,7 @@ def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, 
 
 
 def make_deterministic() -> None:
-    """Make computations bitwise reproducible. Call it before any other call to PyTorch."""
+    """Make computations bitwise reproducible. Call this before any other call to PyTorch."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)

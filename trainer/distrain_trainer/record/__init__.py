@@ -1,8 +1,8 @@
-"""Keep the record of a run: a small file with events and some of the steps, next to the run's output.
+"""Keep the record of a run: a small file next to the run's output that contains events and some of the steps.
 
 See docs/record.md.
 
-On request also write event files for TensorBoard. See docs/tensorboard.md.
+If requested, also write event files for TensorBoard. See docs/tensorboard.md.
 """
 
 from __future__ import annotations

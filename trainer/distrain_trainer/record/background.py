@@ -1,4 +1,7 @@
-"""Write files of a run in a thread, at most every 30 seconds. A failing storage neither ends nor delays a training."""
+"""Write the files of a run in a thread, at most once every 30 seconds.
+
+If the storage fails, this neither ends nor delays the training.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ SECONDS_BETWEEN_WARNINGS = 600.0
 
 
 class BackgroundWriter(ABC):
-    """A thread that writes new content, until it is closed or another job has taken over the run."""
+    """A thread that writes new content until it is closed, or until another job has taken over the run."""
 
     def __init__(self, subject: str, say: Callable[[str], None]) -> None:
-        """`subject` names the written files in log lines."""
+        """`subject` is the name of the written files in log lines."""
         self._subject, self._say = subject, say
         self._change = threading.Condition()
         self._is_closed = self._is_fenced = self._is_failing = False
@@ -26,7 +29,7 @@ class BackgroundWriter(ABC):
 
     @abstractmethod
     def _has_new(self) -> bool:
-        """Return whether there is something to write. Called with `_change` held."""
+        """Return whether there is new content to write. Called with `_change` held."""
 
     @abstractmethod
     def _write(self) -> None:
@@ -39,7 +42,7 @@ class BackgroundWriter(ABC):
             self._change.notify_all()
 
     def join(self, seconds: float) -> None:
-        """Wait until the last write is done, up to `seconds`."""
+        """Wait until the last write is done, but at most `seconds`."""
         if self._thread.is_alive():
             self._thread.join(max(0.0, seconds))
 
@@ -54,18 +57,19 @@ class BackgroundWriter(ABC):
 
     def _pause(self) -> None:
         with self._change:
-            if self._is_closed:  # The last write has failed. Retry it soon: the process waits only some seconds.
+            # The last write has failed. Retry it soon: the process waits only some seconds before it ends.
+            if self._is_closed:
                 self._change.wait(1)
             else:
                 self._change.wait_for(lambda: self._is_closed, SECONDS_BETWEEN_WRITES)
 
     def _try_to_write(self) -> None:
-        """Write. Log one line at the beginning of an outage."""
+        """Write. At the beginning of an outage, log one line."""
         try:
             self._write()
         except FencedError:
             self._is_fenced = True
-        except Exception as error:  # The training goes on, whatever the error is.
+        except Exception as error:  # Catch every error: the training must continue.
             reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
             if not self._is_failing and time.monotonic() - self._warned > SECONDS_BETWEEN_WARNINGS:
                 self._say(f"{self._subject}: not written ({reason}); training goes on, and tries again")

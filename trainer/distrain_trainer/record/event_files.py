@@ -17,14 +17,14 @@ from distrain_trainer.record.events import Event, Events
 from distrain_trainer.storage import Retry, Store, open_store
 
 FOLDER = "tensorboard"
-# TensorBoard reads all files whose names have `tfevents`, one after the other, sorted by name.
+# TensorBoard reads all files with `tfevents` in their names one after another, sorted by name.
 NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\..*")
-# Begin another file at this size, because a file that grows is uploaded to S3 again as a whole.
+# At this size in bytes, begin another file: each time a file grows, the whole file is uploaded to S3 again.
 BYTES_PER_FILE = 1_000_000
 
 
 class EventFiles(BackgroundWriter):
-    """The event files of one start of a run, below `uri`. No other start and no other job writes to them."""
+    """The event files of one start of a run, in the folder `uri`. Only this start of the run writes to these files."""
 
     def __init__(self, uri: str, value: str, *, lease: Lease | None, say: Callable[[str], None]) -> None:
         super().__init__("tensorboard", say)
@@ -32,12 +32,12 @@ class EventFiles(BackgroundWriter):
         self._events = Events()
         self._new: list[Event] = []
         self._store: Store | None = None
-        # The current file: its number, its name, and the content that is already in the storage.
+        # The current event file: its number, its name, and the part of its content that is already in the store.
         self._number, self._name, self._content = 0, "", b""
         self._thread.start()
 
     def add(self, line: str, figures: Mapping[str, Any]) -> None:
-        """Add the events of a line of the record."""
+        """Add the events that a line of the record contains."""
         if self._is_closed or self._is_fenced:
             return
         with self._change:
@@ -65,12 +65,13 @@ class EventFiles(BackgroundWriter):
             self._begin_file()
 
     def _open(self) -> Store:
-        """Choose a file name that sorts after the names of earlier starts, even if this pod's clock is slow."""
+        """Choose a file name that sorts after those of all earlier starts, even if the clock of this pod is slow."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         try:
             found = [int(match[1]) for name in store.names() if (match := NAME.fullmatch(name))]
         except StorageError:
-            # The folder does not exist yet, or the access keys may not list it. Then the clock alone orders the files.
+            # Either the folder does not exist yet, or the access keys do not allow listing it. Then only the clock
+            # determines the order of the files.
             found = []
         self._number = max(found, default=0)
         self._begin_file()

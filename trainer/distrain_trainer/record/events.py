@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# The version of the file format. The first event of a file contains it.
+# The version of the file format, which is written in the first event of a file.
 FILE_VERSION = "brain.Event:2"
-# After this many kept steps, keep later steps half as often. So a million steps give at most 10,000 events.
+# Each time KEPT_BETWEEN_HALVINGS steps have been kept, double the distance between kept steps. With this rule, a
+# million steps give at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
 OF_A_TEST = ("accuracy", "top5_accuracy")
@@ -18,7 +19,7 @@ OF_A_TEST = ("accuracy", "top5_accuracy")
 class Event(NamedTuple):
     """Scalars at a step, or the start of a process.
 
-    At a start, TensorBoard drops the previous process's later steps.
+    At a start, TensorBoard drops the steps that the previous process made after the step of this start.
     """
 
     step: int
@@ -33,16 +34,20 @@ class Events:
     def __init__(self) -> None:
         self._world_size: float | None = None
         self._last_time = 0.0
-        # The number of step lines so far, and the number kept since the last halving. One in `_interval` lines is kept.
+        # The number of step lines so far, and the number of lines kept since the interval last doubled. One step line
+        # in `_interval` is kept.
         self._seen = self._kept = 0
         self._interval = 1
         self._skipped: Event | None = None
 
     def of(self, line: str, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the events for a line of the record. `line` is the line's kind: start, step, end or another one."""
+        """Return the events for a line of the record.
+
+        `line` is the kind of the line: start, step, end or another kind.
+        """
         if line == "start":
             self._world_size = figures.get("world_size")
-            # TensorBoard keeps the steps up to the checkpoint.
+            # At a start, TensorBoard keeps the earlier events up to the resumed checkpoint's step.
             return [self._event(figures["step"] + 1, {}, is_start=True)]
         if line == "step":
             return self._thinned(self._step(figures))
@@ -55,7 +60,7 @@ class Events:
         return self._event(figures["step"], found)
 
     def _end(self, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the last step if it was not kept, and the accuracies of a finished run."""
+        """Return the last step if it was thinned out, and the accuracies if the run has finished."""
         found = [self._skipped] if self._skipped is not None else []
         self._skipped = None
         if figures.get("accuracy") is not None:
@@ -71,7 +76,7 @@ class Events:
         return Event(step, self._last_time, known, is_start)
 
     def _thinned(self, event: Event) -> list[Event]:
-        """Return the event if it is kept. If the run's last step is not kept, `_end` returns it."""
+        """Return the event if it is kept. If the last step of the run is thinned out, `_end` returns it later."""
         is_kept = self._seen % self._interval == 0
         self._seen += 1
         if not is_kept:
@@ -97,7 +102,8 @@ def encoded(events: Iterable[Event]) -> bytes:
 
 
 def _message(event: Event) -> Any:
-    # Imported here, because only runs with event files need these modules. The thread that trains does not import them.
+    # Import these modules only here: only runs with event files need them. The thread that writes the files imports
+    # them, not the thread that trains.
     from tensorboardX.proto.event_pb2 import Event as Message
     from tensorboardX.proto.event_pb2 import SessionLog
     from tensorboardX.proto.summary_pb2 import Summary
@@ -112,7 +118,7 @@ def _message(event: Event) -> Any:
 
 
 def _framed(content: bytes) -> bytes:
-    """Return a record of a TFRecord file: the content with its length, and the checksums of both.
+    """Return a record of a TFRecord file, which consists of the length, the content, and the checksums of both.
 
     Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
     """

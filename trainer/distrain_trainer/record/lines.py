@@ -1,4 +1,4 @@
-"""Write, read and thin the lines of a record. docs/record.md describes the format."""
+"""Write and read the lines of a record, and remove some if there are too many. docs/record.md has the format."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 VERSION = 1
-# The largest size of a record in bytes.
+# Maximum size of a record in bytes.
 LIMIT = 1_000_000
-# The number of lines that are kept of an event.
+# For each event, the maximum number of its lines that are kept.
 KEPT = {"step": 2000, "checkpoint": 500}
 KEPT_OF_OTHERS = 200
-# Texts are cut to this many characters, so that no line is long.
+# Texts that are longer than LONGEST_TEXT characters are cut, to keep lines short.
 LONGEST_TEXT = 500
 
 Line = dict[str, Any]
 
 
 class UnreadableError(Exception):
-    """A file is not a record, or has a newer version."""
+    """The file is not a record, or it has a newer version."""
 
 
 def line_of(event: str, number: int, figures: Mapping[str, Any]) -> Line:
-    """Return a line. Leave out figures that are None. NaN and infinity become None, which JSON writes as null."""
+    """Return a line. Figures that are None are left out. NaN and infinity become None, which is null in JSON."""
     known = {name: _clean(figure) for name, figure in figures.items() if figure is not None}
     return {"event": event, "number": number, "unix_seconds": _now(), **known}
 
 
 def _now() -> float:
-    """Return the time in seconds, to the millisecond."""
+    """Return the time in Unix seconds, rounded to milliseconds."""
     return round(time.time(), 3)
 
 
@@ -44,9 +44,10 @@ def _clean(figure: Any) -> Any:
 
 
 def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
-    """Return the content of a record of at most LIMIT bytes, and the lines that are in it.
+    """Return the content of a record with at most LIMIT bytes, and the lines that this content contains.
 
-    `writer` identifies the process that writes it. Raises UnreadableError if the lines cannot be thinned enough.
+    `writer` identifies the process that writes the record. Raises UnreadableError if the lines take more than LIMIT
+    bytes even after most of them are removed.
     """
     first = {"event": "record", "version": VERSION, "unix_seconds": _now(), "writer": writer}
     kept: Sequence[Line] = lines
@@ -59,10 +60,10 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
 
 
 def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
-    """Thin the lines of each event: keep the first, the newest, and some at even distances between them.
+    """If an event has too many lines, keep the first one, the newest one, and some at even distances between them.
 
-    An event's numbers must increase. Only the numbers decide which lines are kept, so earlier thinning makes no
-    difference.
+    The numbers of an event's lines must increase. Which lines are kept depends only on their numbers. So the result is
+    the same if some lines have been removed before.
     """
     newest = newest_numbers(lines)
     lengths = {event: _length(number, KEPT.get(event, KEPT_OF_OTHERS) // divisor) for event, number in newest.items()}
@@ -77,7 +78,7 @@ def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
 
 
 def _length(newest: int, kept: int) -> int:
-    """Return the length of an interval of numbers, a power of 2. Of each interval one line is kept."""
+    """Return the length of the intervals of line numbers, which is a power of 2. One line is kept of each interval."""
     length = 1
     while newest > length * max(1, kept):
         length *= 2
@@ -90,7 +91,10 @@ def newest_numbers(lines: Iterable[Line]) -> dict[str, int]:
 
 
 def _numbered(lines: list[Line]) -> list[Line]:
-    """Return the lines with a `number` that increases for each event. Lines of users' programs may lack it."""
+    """Return the lines with the field `number`, which increases within each event.
+
+    Lines that users' programs have written may lack it.
+    """
     newest: dict[str, int] = {}
     for line in lines:
         event, number = line["event"], line.get("number")
@@ -100,9 +104,9 @@ def _numbered(lines: list[Line]) -> list[Line]:
 
 
 def read(content: bytes) -> tuple[list[Line], str]:
-    """Return the lines of a record, and the id of its last writer. An incomplete last line is dropped.
+    """Return the lines of a record, and the id of its last writer. If the last line is incomplete, it is dropped.
 
-    Raises UnreadableError if another line cannot be read, or the version is newer than VERSION.
+    Raises UnreadableError if another line cannot be read, or if the version is newer than VERSION.
     """
     texts = content.split(b"\n")
     found = []
@@ -111,7 +115,7 @@ def read(content: bytes) -> tuple[list[Line], str]:
             try:
                 found.append(_parsed(text))
             except ValueError:
-                if number < len(texts):  # If the last text is not empty, its line is incomplete.
+                if number < len(texts):  # If the text after the last newline is not empty, the last line is incomplete.
                     raise UnreadableError(f"line {number} is no JSON object with an event") from None
     version = found[0].get("version", VERSION) if found else VERSION
     if type(version) is not int or version > VERSION:

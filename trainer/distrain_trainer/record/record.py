@@ -18,21 +18,22 @@ from distrain_trainer.record.lines import Line, UnreadableError
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
-# Attempts to write in a row. A retry follows only after a write by another process.
+# How often to try to write the file before giving up. An attempt is repeated only if another process has changed the
+# file.
 ATTEMPTS = 5
-# Seconds to wait for the last write. After a failure the other ranks wait only a little longer for rank 0 to end first
-# (SECONDS_FOR_RANK_0).
+# Seconds to wait until the last lines are written. It must be less than SECONDS_FOR_RANK_0: after a failure, the other
+# ranks wait only so long for rank 0 to end first.
 SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
-# If more lines than this wait for the storage, they are thinned: an outage may last for days.
+# If more lines than this wait for the storage, remove some of them: an outage may last for days.
 MOST_LINES = 10_000
-# A run ends with one of the causes FINISHED, STOPPED and FAILED.
+# How a run can end: FINISHED, STOPPED or FAILED.
 FAILED = "failed"
 
 
 class Record(BackgroundWriter):
-    """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing.
+    """The record of a run at `uri`. If `uri` is empty, as on all ranks except rank 0, the record does nothing.
 
-    `event_files`, if given, receives each line too, and is closed together with the record.
+    If `event_files` is given, it receives each line too, and is closed together with the record.
     """
 
     def __init__(
@@ -47,14 +48,15 @@ class Record(BackgroundWriter):
         super().__init__("record", say)
         self._uri, self._value, self._lease, self._event_files = uri, value, lease, event_files
         self._writer = uuid.uuid4().hex
-        # The record's file, once it is chosen. The tag is None if the file does not exist.
+        # The name of the record's file, once it is chosen. The file's tag is None if the file does not exist.
         self._store: Store | None = None
         self._name = FILE
         self._tag: str | None = None
-        # The lines in the file, and this process's lines that are not in the file yet.
+        # The lines that are in the file, and the lines of this process that are not in the file yet.
         self._held: list[Line] = []
         self._new: list[Line] = []
-        # For each event, the number of this process's newest line, and the number of its newest line in the file.
+        # For each event, the number of this process's newest line, and the number of its newest line that is in the
+        # file.
         self._added: dict[str, int] = {}
         self._written: dict[str, int] = {}
         if uri:
@@ -62,7 +64,7 @@ class Record(BackgroundWriter):
             self._thread.start()
 
     def add(self, event: str, **figures: Any) -> None:
-        """Add a line with the figures that are not None."""
+        """Add a line that contains all figures that are not None."""
         if not self._uri or self._is_closed:
             return
         if self._event_files is not None and not self._is_fenced:
@@ -78,7 +80,7 @@ class Record(BackgroundWriter):
         return lines.line_of(event, self._added[event], figures)
 
     def count(self, event: str) -> int | None:
-        """Return the number of lines of an event in all starts of the run, or None if that is not known yet."""
+        """Return the number of lines that an event has in all starts of the run, or None if it is not known yet."""
         if self._store is None:
             return None
         with self._change:
@@ -101,7 +103,7 @@ class Record(BackgroundWriter):
             writer.join(last - time.monotonic())
 
     def fail(self, error: BaseException) -> None:
-        """Add a last line about an exception that ends this process."""
+        """When an exception ends this process, add a last line about it."""
         is_known = isinstance(error, TrainerError)
         reason = " ".join(str(error).split())
         newest = next((line for line in reversed(self._new + self._held) if line["event"] == "step"), {})
@@ -119,7 +121,7 @@ class Record(BackgroundWriter):
     def _write(self) -> None:
         """Write the file.
 
-        If another process has changed it, read it again first. Raises FencedError and StorageError.
+        If another process has changed the file, read it again first. Raises FencedError and StorageError.
         """
         store = self._store or self._open()
         for _ in range(ATTEMPTS):
@@ -136,7 +138,7 @@ class Record(BackgroundWriter):
                 self._read_again(store)
                 continue
             with self._change:
-                # Lines may have been added and thinned meanwhile.
+                # While the file was written, the main thread may have added lines or removed some.
                 written = {id(line) for line in new}
                 self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
@@ -144,7 +146,7 @@ class Record(BackgroundWriter):
         raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
 
     def _follow(self, new: list[Line]) -> list[Line]:
-        """Return new lines with numbers that continue the numbers in the file."""
+        """Renumber new lines, so that their numbers continue those in the file."""
         held = lines.newest_numbers(self._held)
         return [
             {**line, "number": held.get(event, 0) + line["number"] - self._written.get(event, 0)}
@@ -153,7 +155,7 @@ class Record(BackgroundWriter):
         ]
 
     def _open(self) -> Store:
-        """Read the existing record, and add lines about what happened between its last line and this start."""
+        """Read the existing record, and add lines about what happened between the record's last line and this start."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         self._name, self._tag, self._held = FILE, None, []
         number, name = 2, FILE
@@ -172,21 +174,25 @@ class Record(BackgroundWriter):
         return store
 
     def _own_start(self) -> list[Line]:
-        """Return the line of this process's start if it is in the file."""
+        """Return the start line of this process if the file contains it."""
         starts_in_file = [line for line in self._held if line["event"] == "start"]
         return starts_in_file[-1:] if "start" in self._written else []
 
     def _begin_another(self, store: Store, reason: str, held: Sequence[Line] = ()) -> None:
-        """Leave the file as it is, and begin the next file with the lines `held`."""
+        """Leave the file unchanged, and begin the next file with the lines `held`."""
         _, _, number = self._name.removesuffix(".jsonl").partition("-")
         following = LATER_FILE.format(int(number or "1") + 1)
         self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
         self._name, self._tag, self._held = following, None, [*held]
 
     def _read_again(self, store: Store) -> None:
-        """Read what another process has written. Raises FencedError if that process has taken over the run."""
+        """Read the lines that another process has written.
+
+        Raises FencedError if the other process has taken over the run.
+        """
         found = store.read_tagged(self._name)
-        if found is None:  # Somebody has deleted the file. This process knows what was in it.
+        # Somebody has deleted the file. This process still knows the file's lines, and writes them again.
+        if found is None:
             self._tag = None
             return
         try:

@@ -1,4 +1,4 @@
-"""Infer from a record what happened between its last line and a new start: a kill, or a new number of ranks."""
+"""Infer from a record what happened before a new start: a process was killed, or the number of ranks changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain_trainer.record.lines import Line
 
 
 def between(held: Sequence[Line], start: Line) -> list[tuple[str, dict[str, Any]]]:
-    """Return the events, with their figures, that happened between the last line of a record and a new start."""
+    """Return what happened between the last line of a record and a new start, as events with their figures."""
     turns = [line for line in held if line["event"] in ("start", "end")]
     events: list[tuple[str, dict[str, Any]]] = []
     if turns and turns[-1]["event"] == "start":

@@ -1,4 +1,4 @@
-"""Read and write a run's files in a folder or in S3. Failures raise StorageError with a one-line message."""
+"""Read and write a run's files in a folder or in S3. A failure raises StorageError with a message of one line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["FolderStore", "Retry", "S3Store", "Store", "open_store"]
 
 
 def open_store(uri: str, *, value: str, retry: Retry | None = None) -> Store:
-    """Return the store at s3://bucket/prefix or at an absolute folder. Nothing is read or written yet.
+    """Return the store for s3://bucket/prefix or for the absolute path of a folder.
 
-    With `retry`, the store repeats a call while S3 does not answer. Without `retry`, the call raises UnavailableError
-    within about a minute.
+    This function does not read or write any file yet. With `retry`, a call is repeated while S3 does not answer.
+    Without `retry`, a call raises UnavailableError within about a minute.
     """
     if uri.startswith("s3://"):
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")

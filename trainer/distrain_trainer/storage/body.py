@@ -1,4 +1,4 @@
-"""Read the body of an S3 object completely, even if connections break on the way."""
+"""Read the body of an S3 object completely, even if connections break meanwhile."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-# After this many connections in a row without any new byte, the server counts as unavailable.
+# If FAILURES connections in a row end without a new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
-# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so each failure in a row makes
-# reads smaller.
+# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost. So each failure in a row makes the
+# next reads smaller.
 PIECE = 1024**2
 
 
@@ -20,16 +20,19 @@ class BrokenError(Exception):
 
 
 class Body:
-    """The content of an object, or of a range of its bytes. boto3 retries requests, but not reads of their bodies.
+    """The content of an object, or a range of it. boto3 repeats failed requests, but not failed reads of a body.
 
-    After a broken connection the rest is requested with Range and If-Match. If the object has been replaced meanwhile,
-    all of it is read again.
+    After a connection breaks, the rest is requested with Range and If-Match. If the object was replaced in the
+    meantime, the whole content is read again.
     """
 
     def __init__(
         self, get: Callable[..., Any], start: int, length: int | None, place: memoryview | None = None
     ) -> None:
-        """Read `length` bytes from byte `start` on, into `place` if given. `get` is get_object with bucket and key."""
+        """Read `length` bytes from offset `start` on, into `place` if that is given.
+
+        `get` is boto3's get_object, with the bucket and the key already set.
+        """
         self._get, self._start, self._place = get, start, place
         self._end = None if length is None else start + length
         self._size: int | None = None
@@ -38,7 +41,7 @@ class Body:
         """The size of the whole object, None if no response has told it."""
 
     def read(self) -> None:
-        """Fill `place` or `content`, and set `held`, the number of bytes.
+        """Read the bytes into `place` or `content`, and store their number in `held`.
 
         Raises botocore's exceptions and BrokenError.
         """
@@ -68,11 +71,12 @@ class Body:
             self._begin_again()
             return
         tag = answer.get("ETag", "")
-        if self.held and tag != self.tag:  # The object has changed, and the server ignores If-Match.
+        # The object has changed, but the server ignores If-Match and sends the new content.
+        if self.held and tag != self.tag:
             self._begin_again()
             return
         self.tag = tag
-        # A server that ignores Range sends the whole object.
+        # A server that ignores the header Range sends the whole object.
         is_all = bool(asked) and answer["ResponseMetadata"]["HTTPStatusCode"] != 206
         skipped = self._start + self.held if is_all else 0
         if self._size is None:
@@ -86,7 +90,7 @@ class Body:
                 self._keep(some[skipped:left])
                 skipped = max(0, skipped - len(some))
             if self._size is None:
-                # The response had no Content-Length, and the body has ended.
+                # The response had no Content-Length; its size is known now that it has ended.
                 self._size = self.held
                 self.object_size = streamed if is_all or not asked else None
 
@@ -94,7 +98,7 @@ class Body:
         if self._place is None:
             self.content += some
         else:
-            # A response without a length may hold more than was asked for.
+            # If the response gives no length, it may contain more bytes than requested.
             some = some[: len(self._place) - self.held]
             self._place[self.held : self.held + len(some)] = some
         self.held += len(some)
@@ -104,7 +108,10 @@ class Body:
         self._size, self.tag, self.held = None, "", 0
 
     def _size_of(self, length: int | None, is_all: bool) -> int | None:
-        """Return the number of bytes to read, given a response's Content-Length. Return None if it has none."""
+        """Return the number of bytes to read, from the Content-Length of a response.
+
+        Return None if the response has no Content-Length.
+        """
         if length is None or not is_all:
             return length
         return max(0, min(length, self._end or length) - self._start)
@@ -117,7 +124,10 @@ class Body:
 
 
 def _object_size(answer: dict[str, Any], *, is_all: bool) -> int | None:
-    """Return the size of the whole object. A response with only a part has it in Content-Range (`bytes 0-99/1234`)."""
+    """Return the size of the whole object.
+
+    If the response contains only a part, the size is in Content-Range (`bytes 0-99/1234`).
+    """
     if is_all:
         return answer.get("ContentLength")
     size = answer.get("ContentRange", "").rpartition("/")[2]

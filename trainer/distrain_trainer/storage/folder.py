@@ -16,7 +16,8 @@ from pathlib import Path
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.store import absent
 
-# Errors of flock on a volume that has no file locks, for example Lustre mounted without the option flock.
+# On a volume without file locks, flock fails with one of these errors, for example on Lustre mounted without the option
+# `flock`.
 WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 
 
@@ -29,7 +30,7 @@ class FolderStore:
         return f"{self.uri.rstrip('/')}/{name}"
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        # Data sets are often assembled from symbolic links.
+        # Follow symbolic links, because data sets often consist of them.
         for folder, within, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
             below = os.path.relpath(folder, self.uri)
             if below == ".":
@@ -59,7 +60,7 @@ class FolderStore:
             file.seek(start)
             held = file.readinto(place)
             size, tag = _size_and_tag(file)
-        # Another process may have truncated the file meanwhile.
+        # Another process may have truncated the file in the meantime.
         size = size if held == len(place) else min(size, start + held)
         return size, tag if (size, tag) == before else ""
 
@@ -91,7 +92,7 @@ class FolderStore:
             unfinished.replace(path)
             _sync_folder(path.parent)
         except OSError as error:
-            # Remove the unfinished file: on a full disk it would take the space.
+            # Remove the unfinished file, which would take space on a disk that may be full.
             with suppress(OSError):
                 unfinished.unlink()
             raise self._cannot_write(path, error) from None
@@ -112,7 +113,7 @@ class FolderStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             with path.open("r+b") as file:
-                # The file is shorter if somebody has deleted or truncated it.
+                # If the file is shorter, somebody has deleted or truncated it.
                 start = min(held, path.stat().st_size)
                 file.seek(start)
                 file.write(content[start:])
@@ -125,7 +126,7 @@ class FolderStore:
         path = Path(self.uri) / name
         try:
             path.unlink(missing_ok=True)
-            # Delete an empty folder: S3 has no empty folders either.
+            # Delete the folder if it is empty, because S3 has no empty folders either.
             if path.parent != Path(self.uri) and not any(path.parent.iterdir()):
                 path.parent.rmdir()
         except OSError as error:
@@ -169,7 +170,7 @@ def _tag(content: bytes) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the folder's directory entries to disk, so that a renamed file survives a crash of the machine."""
+    """Flush the directory entries of the folder to disk, so that a renamed file survives if the machine crashes."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

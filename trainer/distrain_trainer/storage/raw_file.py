@@ -1,4 +1,4 @@
-"""A file whose bytes come from elsewhere, as a Python file object without a known end."""
+"""Make a Python file object whose bytes come from another source, and whose end need not be known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import io
 
 
 class RawFile(io.RawIOBase):
-    """A file object that starts at the byte `at`. A subclass reads into a buffer from `self.at` on, and moves `at`."""
+    """A file object that starts at offset `at`.
+
+    A subclass reads bytes from offset `self.at` on into a buffer, and increases `self.at`.
+    """
 
     def __init__(self, at: int = 0) -> None:
         self.at = at

@@ -1,7 +1,7 @@
-"""Retry calls to a store during an outage, and log a line once a minute.
+"""During an outage of a store, retry calls to it and log a line once a minute.
 
-boto3 itself makes three attempts within seconds. The retries here cover longer outages: a server that restarts, a DNS
-failure, a service that throttles its clients.
+boto3 itself makes only three attempts within seconds. This module retries during longer outages: a server that
+restarts, a DNS failure, or a service that throttles its clients.
 """
 
 from __future__ import annotations
@@ -27,36 +27,38 @@ from distrain_trainer.errors import (
 
 T = TypeVar("T")
 
-# Long enough to survive an outage of five minutes. After this time the call fails.
+# Seconds for which a call is retried, enough for an outage of five minutes. After that the call fails.
 SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_LINES = 60.0
-# Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
+# Seconds between two attempts. The pause doubles after each attempt. A random factor prevents that all ranks retry at
+# the same time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
-# A generator separate from the random numbers of the training.
+# Use a separate generator, so that retries do not change the random numbers of the training.
 _chance = random.Random()
-# Thread id -> the time when the thread's current call began.
+# Maps a thread's id to the time when its current call began.
 _calling: dict[int, float] = {}
-# A call that takes longer than this counts as waiting for the store.
+# A call that takes more seconds than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# id of each Retry whose last call failed as unavailable -> the time of the failure. A failure counts for
-# SECONDS_IN_VAIN, or until the next successful call, because the writer of checkpoints may pause for a minute before it
-# retries.
+# Maps the id of each Retry whose last call failed as unavailable to the time of that failure. The process counts as
+# waiting for the store until the next successful call, but at most SECONDS_IN_VAIN after the failure: the writer of
+# checkpoints may pause for a minute before it retries.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 
 
 def is_waited_for() -> bool:
-    """Return whether this process waits for a store. Then the input of other ranks may be late too."""
+    """Return whether this process is waiting for a store. In that case the input of other ranks may be late too."""
     now = time.monotonic()
     is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_calling.values()))
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
 
 
 class Retry:
-    """Retry failed calls to a store for a limited time. Threads that share a Retry log an outage only once.
+    """Retry failed calls to a store, for a limited time. Threads that share one Retry log an outage only once.
 
-    If a store refuses the first call (wrong keys, no such bucket), the call fails at once. If the store has allowed the
-    same verb before, a refusal is retried too: the permission may come back, and the training is worth the wait.
+    If the store refuses the very first call (wrong keys, no such bucket), the call fails immediately. If the store has
+    allowed the same verb before, a refused call is retried too: the permission may be granted again, and losing the
+    training would cost more than waiting.
     """
 
     def __init__(
@@ -67,11 +69,11 @@ class Retry:
         heeds_sigterm: bool = False,
         is_awaited: bool = True,
     ) -> None:
-        """Retry for `seconds`, by default SECONDS_TO_WAIT, counted from a call's first failure; 0 disables retries.
+        """Retry for `seconds` after a call first fails. The default is SECONDS_TO_WAIT, and 0 disables retries.
 
-        `allowed` are the verbs (list, read, write) that are already known to be allowed. With `heeds_sigterm` a signal
-        ends the retries; use it at a run's start, when there is nothing to save yet. `is_awaited` is false if the
-        training never waits for the calls.
+        `allowed` are verbs (list, read, write) that the store is already known to allow. With `heeds_sigterm`, a signal
+        ends the retries. Use this at the start of a run, when there is nothing to save yet. `is_awaited` is false if
+        the training never waits for these calls.
         """
         self._heeds_sigterm, self._is_awaited = heeds_sigterm, is_awaited
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds
@@ -122,7 +124,7 @@ class Retry:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _may_pass(self, verb: str, error: StorageError) -> bool:
-        # After the main thread has ended, nothing needs the result: only prefetching threads still run.
+        # After the main thread has ended, only prefetching threads run, and nobody needs their results.
         if isinstance(error, MissingError) or not threading.main_thread().is_alive():
             return False
         return isinstance(error, UnavailableError) or verb in self._allowed
@@ -130,7 +132,8 @@ class Retry:
     def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
-            # In the first minute only rank 0 logs, because all ranks may wait for the end of the same outage.
+            # During the first minute of an outage only rank 0 logs, because all ranks may be waiting for the same
+            # outage to end.
             spoken = self._last_line if rank_from_environment() == 0 else max(failing_since, self._last_line)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_LINES:
                 self._last_line, self._is_told = time.monotonic(), True

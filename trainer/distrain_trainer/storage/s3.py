@@ -20,16 +20,18 @@ from distrain_trainer.storage.view import View
 
 T = TypeVar("T")
 
-# boto3's attempts and timeouts in seconds. Three attempts and the pauses between them take less than a minute.
+# The number of attempts that boto3 makes, and its timeouts in seconds. Three attempts, including the pauses between
+# them, take less than a minute.
 ATTEMPTS = 3
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
 READS_OF_A_TAG = 5
-# The connection pool's size. It must not be below the number of threads that read at once.
+# The connection pool's size. It must be at least the number of threads that read at the same time.
 CONNECTIONS = 32
-# S3's error codes for a conditional write whose condition is false, or that collided with another write.
+# S3 answers a conditional write with one of these codes if the condition is false, or if another write happened at the
+# same time.
 CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-# Larger files are uploaded in parts. S3 accepts at most 5 GB in one request.
+# Files above this size in bytes are uploaded in parts, because S3 accepts at most 5 GB in one request.
 LARGE = 256 * 1024**2
 
 
@@ -43,7 +45,7 @@ class S3Store:
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how another process recreates this store, with its own connection and a default Retry."""
+        """Tell pickle how another process creates this store again, with its own connection and a default Retry."""
         return _reopen, (self.uri, self.value, self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
@@ -57,7 +59,7 @@ class S3Store:
 
     def _names_of(self, keys: Iterable[str]) -> Iterator[str]:
         names = (key.removeprefix(self._key("")) for key in keys)
-        # Some S3 consoles create a key that ends in "/" for an empty folder.
+        # For an empty folder, some S3 consoles create an object whose key ends in "/".
         return (name for name in names if name and not name.endswith("/"))
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -88,15 +90,15 @@ class S3Store:
         self.write(name, content)
 
     def delete(self, name: str) -> None:
-        # Do not retry: only files that are no longer needed are deleted.
+        # Do not retry a failed deletion: nobody needs the file any more.
         self._told("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
 
     def read_tagged(self, name: str) -> tuple[bytes, str] | None:
         held = self._tagged(name)
         for _ in range(READS_OF_A_TAG - 1):
-            # A server that stores tags apart from contents may return the tag of one write with the content of another.
-            # On most servers the tag is the content's MD5 sum, so a mismatch shows this. On other servers the loop ends
-            # after READS_OF_A_TAG reads.
+            # A server that stores tags separately from contents may return the tag of one write with the content of
+            # another write. On most servers the tag is the MD5 sum of the content, so comparing the two reveals this.
+            # On other servers the loop ends after READS_OF_A_TAG reads.
             if held is None or held[1].strip('"') == hashlib.md5(held[0], usedforsecurity=False).hexdigest():
                 break
             held = self._tagged(name)
@@ -106,7 +108,8 @@ class S3Store:
         new = self.ask("write", lambda: self._put_if(name, content, tag))
         if new is not None:
             return new
-        # The conflict may be with this call's own write: if its response was lost, boto3 has repeated the request.
+        # The file may have been changed by this call itself: if the first response was lost, boto3 has sent the request
+        # again.
         held = self.read_tagged(name)
         if held is None or held[0] != content:
             raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
@@ -130,7 +133,10 @@ class S3Store:
     def _found(
         self, name: str, start: int = 0, length: int | None = None, place: memoryview | None = None
     ) -> Body | None:
-        """Return a file's content, empty if `start` is beyond its end. Return None if there is no such file."""
+        """Return the content of a file.
+
+        It is empty if `start` is beyond the end. Return None if the file does not exist.
+        """
         from botocore.exceptions import ClientError
 
         body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length, place)
@@ -144,9 +150,9 @@ class S3Store:
         return body
 
     def _is_listed(self, name: str, refusal: dict[str, Any]) -> bool:
-        """Return whether a file exists although the server has answered 404.
+        """After a 404, check whether the file exists.
 
-        An ingress answers 404, without S3's error code, while the server behind the ingress restarts.
+        While a server restarts, the ingress in front of it answers 404, but without S3's error code.
         """
         if refusal["Error"]["Code"] == "NoSuchKey":
             return False
@@ -162,10 +168,10 @@ class S3Store:
             self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
-        """Return the new tag, or None if the caller must read the file to know whether it was written.
+        """Return the new tag. Return None if the caller must read the file to find out whether it was written.
 
-        None is returned if the condition is false (the tag differs, or the file exists although `tag` is None), and if
-        the response has no tag.
+        The result is None if the condition is false (the tag differs, or the file exists although `tag` is None), and
+        also if the response contains no tag.
         """
         from botocore.exceptions import ClientError
 
@@ -176,7 +182,8 @@ class S3Store:
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code == "NotImplemented":
-                # The server does not support conditional writes. Treat it like a server that ignores conditions.
+                # The server answers that it does not support conditional writes. Treat it like a server that ignores
+                # the conditions.
                 new = put().get("ETag")
             elif code in CONFLICTS or (tag is not None and is_of_missing_file(error.response)):
                 new = None
@@ -192,7 +199,7 @@ class S3Store:
         return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
 
     def ask(self, verb: str, ask: Callable[[], T]) -> T:
-        """Call `ask` with retries, and return its result. Raises StorageError."""
+        """Call the method `ask` with retries, and return its result. Raises StorageError."""
         return self.retry.call(verb, lambda: self._told(verb, ask))
 
     def _told(self, verb: str, ask: Callable[[], T]) -> T:
@@ -213,7 +220,7 @@ def _reopen(uri: str, value: str, bucket: str, prefix: str) -> S3Store:
 
 
 def connect(uri: str, value: str) -> Any:
-    """Return a boto3 client for the S3 server that the environment variables name. No request is sent yet."""
+    """Return a boto3 client for the S3 server that the environment variables name. This sends no request yet."""
     import boto3
     import urllib3
     from botocore.config import Config
@@ -229,7 +236,7 @@ def connect(uri: str, value: str) -> Any:
         read_timeout=READ_TIMEOUT,
         max_pool_connections=CONNECTIONS,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        # Many S3 servers other than Amazon's refuse the checksums that boto3 adds by default.
+        # Many S3 servers other than Amazon's refuse the checksums that boto3 adds to requests by default.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": style} if style else None,
@@ -238,9 +245,9 @@ def connect(uri: str, value: str) -> Any:
         client = boto3.Session().client(
             "s3",
             endpoint_url=endpoint,
-            # boto3 itself reads only AWS_DEFAULT_REGION.
+            # boto3 itself reads AWS_DEFAULT_REGION, but not AWS_REGION.
             region_name=os.environ.get("AWS_REGION") or "us-east-1",
-            # With None, botocore reads AWS_CA_BUNDLE; with True it would not.
+            # With `verify=None`, botocore reads AWS_CA_BUNDLE; with `verify=True` it would ignore it.
             verify=False if insecure else None,
             config=config,
         )
@@ -255,7 +262,7 @@ def connect(uri: str, value: str) -> Any:
 def _refuse_keys_with_spaces() -> None:
     """Raise StorageError if a key begins or ends with white space, such as the newline that `echo` adds.
 
-    Otherwise every request fails, and botocore's error shows a header with the key.
+    With such a key every request would fail, and botocore's error message would show a header that contains the key.
     """
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         key = os.environ.get(name, "")

@@ -1,4 +1,4 @@
-"""Turn S3 error responses and failed requests into errors that name the chart value to correct."""
+"""Turn error responses of S3 and failed requests into errors that name the chart value to correct."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ if TYPE_CHECKING:
     from distrain_trainer.storage.s3 import S3Store
 
 KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# S3's error codes, and versitygw's code for an unknown access key.
+# S3's error codes for wrong access keys. The last one is versitygw's code for an unknown access key.
 WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
 WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
-# Error codes of temporary failures, whatever the HTTP status.
+# These error codes mean a temporary failure, whatever the HTTP status is.
 BUSY = ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "Throttling", "ThrottlingException")
 BUSY_STATUS = (408, 425, 429)
-# The server does not support the method, a header or the HTTP version. A retry would get the same response.
+# The server does not support the method, a header or the HTTP version. Retrying such a request would give the same
+# response.
 FINAL_STATUS = (501, 505)
-# Words in a TLS error that mean a broken connection to the server or a proxy, and not an untrusted certificate.
+# If a TLS error contains one of these words, the connection to the server or a proxy has broken; the certificate is not
+# the cause.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
-# OpenSSL's errors for an answer without TLS. The error depends on OpenSSL's version.
+# OpenSSL reports one of these errors if the server answers without TLS. Which one it is depends on the version of
+# OpenSSL.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 
 
 def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError:
-    """Return the exception for an error response: UnavailableError if a retry may succeed, else StorageError."""
+    """Return the exception for an error response: UnavailableError if a retry may succeed, otherwise StorageError."""
     error, where = response["Error"], store.client.meta.endpoint_url
     code, status = error.get("Code", ""), response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     answer = f"{store.value}: {where} does not {verb} {store.uri}: {code} {error.get('Message', '')}".rstrip()
@@ -52,9 +55,10 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
 
 
 def is_of_missing_file(response: dict[str, Any]) -> bool:
-    """Return whether an error response means that there is no such file.
+    """Return whether an error response means that the file does not exist.
 
-    S3's code is NoSuchKey. A proxy in front of the server may replace the body of a 404, which contains the code.
+    S3's code is NoSuchKey. S3's error code is in the body of the 404, but a proxy in front of the server may replace
+    the body.
     """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code: str = response["Error"].get("Code", "")
@@ -62,7 +66,7 @@ def is_of_missing_file(response: dict[str, Any]) -> bool:
 
 
 def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
-    """Return the exception for a request without a response."""
+    """Return the exception for a request that got no response."""
     from botocore import exceptions
 
     where = store.client.meta.endpoint_url
@@ -87,7 +91,7 @@ def unavailable(store: S3Store, reason: str) -> UnavailableError:
 
 
 def repeats(store: S3Store) -> StorageError:
-    """Return the error for a server that ignores both ContinuationToken and StartAfter when it lists keys."""
+    """Return the error for a server whose list of keys never ends: it ignores ContinuationToken and StartAfter."""
     return StorageError(
         f"{store.value}: {store.client.meta.endpoint_url} lists the same keys of {store.uri} again when it is asked "
         "for the next ones (ContinuationToken, StartAfter); use another S3 server, or update this one"

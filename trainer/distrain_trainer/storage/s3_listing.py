@@ -1,4 +1,4 @@
-"""List the keys of an S3 bucket: page after page, or many folders at once."""
+"""List the keys of an S3 bucket, page by page, or many folders at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Folders listed at once.
 LISTERS = 16
-# Folders that hold a folder per class.
+# Folders that contain one folder per class.
 PARTS = ("train/", "val/", "test/")
 
 
@@ -27,8 +27,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
     while is_more:
         page, by_token = store.ask("list", partial(_page, store, prefix, last, token))
         keys = [entry["Key"] for entry in page.get("Contents", [])]
-        # With a token, the server decides the order of the keys. With StartAfter, all keys must be larger than the last
-        # one.
+        # With a token, the server decides the order of the keys, so they are not compared. With StartAfter, every key
+        # must be larger than the last key of the previous page.
         if last and (last in keys if by_token else any(key <= last for key in keys)):
             raise repeats(store)
         yield keys
@@ -40,14 +40,14 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
 def all_keys(store: S3Store, prefix: str) -> list[str]:
     """Return the keys that begin with `prefix`, in any order. Raises StorageError.
 
-    A page holds 1,000 keys, and the next page can be requested only after it. So list each folder separately, and
-    several folders at once.
+    S3 returns 1,000 keys per page, and a page can be requested only after the previous one has arrived. So each folder
+    is listed separately, and several folders at the same time.
     """
     try:
         return _keys_by_folder(store, prefix)
     except UnavailableError:
         raise
-    except StorageError:  # Not every server supports Delimiter.
+    except StorageError:  # Not every server supports the parameter Delimiter.
         return [*chain.from_iterable(pages(store, prefix))]
 
 
@@ -82,7 +82,10 @@ def _folder(store: S3Store, prefix: str) -> tuple[list[str], list[str]]:
 
 
 def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool]:
-    """List a page of keys. Also return whether the request selected the page by its token, or else by the last key."""
+    """Request one page of keys.
+
+    Also return whether the server was asked for the page by its token (true) or by the last key.
+    """
     from botocore.exceptions import ClientError
 
     ask = partial(store.client.list_objects_v2, Bucket=store.bucket, Prefix=prefix)
@@ -90,21 +93,21 @@ def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool
         try:
             return ask(ContinuationToken=token), True
         except ClientError as error:
-            # A token may expire during an outage. Continue with StartAfter then.
+            # The continuation token may have expired during an outage. Continue with StartAfter then.
             if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
                 raise
     return ask(**({"StartAfter": last} if last else {})), False
 
 
 def keep_keys_alone(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Parse only the keys of a page. With all other fields, botocore would take ten times as long.
+    """Parse only the keys in a page. botocore's own parser also parses all other fields, and takes ten times as long.
 
-    This is a handler of botocore's event before-parse. botocore copies `customized_response_dict` to the parsed
+    botocore calls this function at its event before-parse, and copies `customized_response_dict` to the parsed
     response.
     """
     try:
         page = ElementTree.fromstring(response_dict["body"])
-    except ElementTree.ParseError:  # botocore then reports the error.
+    except ElementTree.ParseError:  # Leave an invalid response unchanged: botocore then reports the error.
         return
     namespace = page.tag.removesuffix("ListBucketResult")
     entries = page.findall(f"{namespace}Contents")

@@ -1,4 +1,4 @@
-"""Define the interface that folders and S3 buckets share."""
+"""Define the interface that a folder and an S3 bucket both have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from distrain_trainer.errors import MissingError
 
 
 class Store(Protocol):
-    """A storage for files. `uri` is its address, `value` the path of the chart value with this address (`data.uri`)."""
+    """A storage for files.
+
+    `uri` is the address of the store. `value` is the path of the chart value that contains it (`data.uri`).
+    """
 
     @property
     def uri(self) -> str: ...
@@ -23,58 +26,67 @@ class Store(Protocol):
     def names(self, folders: str = ".*") -> Iterator[str]:
         """Yield the path of every file in the store, relative to `uri`. Raises StorageError if files cannot be listed.
 
-        Top-level folders whose name does not match the regular expression `folders` may be left out.
+        If `folders` is given, top-level folders whose names do not match this regular expression may be left out.
         """
 
     def all_names(self) -> list[str]:
-        """Return the path of every file, in any order. Faster than `names` if several folders hold many files."""
+        """Return the path of every file, in any order.
+
+        This is faster than `names` if there are several folders with many files.
+        """
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return up to `length` bytes of a file from byte `start` on. The result is shorter at the file's end.
+        """Return up to `length` bytes of a file, from offset `start` on.
 
-        Raises MissingError if there is no such file, StorageError if it cannot be read.
+        Near the end of the file, the result is shorter. Raises MissingError if the file does not exist, and
+        StorageError if it cannot be read.
         """
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        """Fill `place` with a file's bytes from byte `start` on, up to the file's end. Return the file's size.
+        """Read the bytes of a file from offset `start` on into `place`, until `place` is full or the file ends.
 
-        Raises MissingError if there is no such file, StorageError if it cannot be read.
+        Return the file's size. Raises MissingError if the file does not exist, and StorageError if it cannot be read.
         """
 
     def read_tagged_into(self, name: str, place: memoryview, *, start: int = 0) -> tuple[int, str]:
-        """Read like `read_into`. Return the file's size, and the tag that `stat` returns for the content that was read.
+        """Read like `read_into`.
 
-        The tag is "" if the file has changed during the read, or if the store has no tags.
+        Also return the file's size and the tag that `stat` returns for the content that was read. The tag is "" if the
+        file has changed during the read, or if the store has no tags.
         """
 
     def stat(self, name: str) -> tuple[int, str]:
         """Return a file's size, and a tag that changes with the file's content. Raises StorageError."""
 
     def write(self, name: str, content: bytes | memoryview) -> None:
-        """Write a file completely or not at all. Raises StorageError if it cannot be written."""
+        """Write a file either completely or not at all. Raises StorageError if the file cannot be written."""
 
     def extend(self, name: str, content: bytes, held: int) -> None:
-        """Write a file whose first `held` bytes are in the store already. Raises StorageError if it cannot be written.
+        """Write a file whose first `held` bytes are already in the store.
 
-        In a folder only the rest is appended, so that programs that have the file open see it. To S3, which cannot
-        append, the whole file is uploaded.
+        Raises StorageError if the file cannot be written. In a folder, only the new bytes are appended, so a program
+        that has the file open sees them. S3 cannot append, so the whole file is uploaded there.
         """
 
     def delete(self, name: str) -> None:
-        """Delete a file if it exists. Raises StorageError if it cannot be deleted."""
+        """Delete a file if it exists. Raises StorageError if the file cannot be deleted."""
 
     def read_tagged(self, name: str) -> tuple[bytes, str] | None:
-        """Return a file's content and the tag of that content, for write_if. Return None if there is no such file."""
+        """Return the content of a file and the tag of that content. write_if needs the tag.
+
+        Return None if the file does not exist.
+        """
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        """Write a file only if it still has `tag`, or if `tag` is None and the file does not exist. Return its new tag.
+        """Write a file only if its tag is still `tag`.
 
-        Raises ConflictError if another process has changed the file, StorageError if it cannot be written.
+        If `tag` is None, write it only if it does not exist. Return its new tag. Raises ConflictError if another
+        process has changed the file, and StorageError if it cannot be written.
         """
 
 
 def absent(store: Store, name: str, held: list[str]) -> MissingError:
-    """Return the error for a missing file. `held` are some of the files in the store."""
+    """Return the error for a missing file. `held` are the names of some files that the store contains."""
     shown = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "") if held else "nothing"
     return MissingError(
         f"{store.value}: {store.uri} has no {name} (it holds {shown}); put the file there or correct {store.value}"

@@ -1,4 +1,4 @@
-"""Wrap memory as a readable file, so that boto3 uploads it without a copy."""
+"""Make memory readable as a file, so that boto3 can upload it without copying it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class View(io.RawIOBase):
-    """A file whose content is a memoryview. io.BytesIO would copy the memory."""
+    """A file whose content is a memoryview. io.BytesIO would need a copy of the memory."""
 
     def __init__(self, content: memoryview) -> None:
         self._content, self._place = content, 0

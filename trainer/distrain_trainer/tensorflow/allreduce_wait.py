@@ -1,4 +1,4 @@
-"""Measure in a step's graph how long the step waits for the averages after this rank has computed its gradients."""
+"""Measure in a step's graph how long the step waits for averaged gradients after its own gradients are computed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import tensorflow as tf
 
 
 class AllReduceWait:
-    """The wait of one step: timestamps after this rank's last gradient, and after the last average."""
+    """The wait of one step, as two timestamps: after this rank's last gradient, and after the last average."""
 
     def __init__(self) -> None:
         self._computed: Any = None
 
     def tape(self) -> Any:
-        """Return a gradient tape that records when the gradients are computed. Horovod's tape calls its `gradient`."""
+        """Return a gradient tape that records the time when all gradients are computed.
+
+        Horovod's tape calls the method `gradient` of this tape.
+        """
         wait = self
 
         class Tape(tf.GradientTape):  # type: ignore[misc]  # tensorflow is not installed where types are checked
@@ -27,13 +30,16 @@ class AllReduceWait:
         return Tape()
 
     def end(self, averages: Sequence[Any]) -> Any:
-        """Return the seconds from this rank's last gradient to the last average, NaN if `tape` was not used."""
+        """Return the seconds between this rank's last gradient and the last average, or NaN if `tape` was not used."""
         if self._computed is None:
             return tf.constant(float("nan"), tf.float64)
         return timestamp_after(averages) - self._computed
 
 
 def timestamp_after(tensors: Sequence[Any]) -> Any:
-    """Return the time at which all tensors are computed, on a CPU. A weight without a gradient has None as tensor."""
+    """Return the time when all tensors are computed, measured on a CPU.
+
+    The tensor is None if a weight has no gradient.
+    """
     with tf.control_dependencies([tensor for tensor in tensors if tensor is not None]):
         return tf.timestamp()

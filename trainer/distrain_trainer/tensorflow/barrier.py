@@ -1,7 +1,7 @@
 """Stop all workers before the same step, so that the parameter servers hold a consistent state.
 
-The chief calls a pause. Each worker reports its next step. The workers then train on until the step that the furthest
-worker has reported, and wait there.
+To stop them, the chief begins a pause. Each worker reports the step that it makes next. The workers then train on until
+they reach the highest step that any worker has reported, and wait there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REST = (0.0, 0.0, 0.0)
 
 
 class ChiefBarrier:
-    """The chief's side. `step` is the step before which all workers wait, None while there is no pause."""
+    """The chief's side. `step` is the step before which all workers wait. It is None if there is no pause."""
 
     def __init__(self, member: Member, steps: int) -> None:
         self._member, self._steps = member, steps
@@ -27,13 +27,16 @@ class ChiefBarrier:
         self.step: int | None = None
 
     def next_reports(self) -> list[list[float]]:
-        """Return each worker's report of the next step. Wait for reports that have not arrived."""
+        """Return each worker's report of its next step. Reports that have not arrived yet are waited for."""
         return [
             reports.popleft() if reports else self._member.hear(worker) for worker, reports in enumerate(self._reports)
         ]
 
     def call(self) -> None:
-        """Make all workers wait before the same step. Step reports that arrive meanwhile are kept for next_reports."""
+        """Make all workers wait before the same step.
+
+        Reports of steps that arrive in the meantime are kept for next_reports.
+        """
         self._pauses += 1
         self._member.call_pause(self._pauses)
         steps = [self._hear_until_it_waits(worker) for worker in range(len(self._reports))]
@@ -45,7 +48,7 @@ class ChiefBarrier:
             self._hear_until_it_waits(worker)
 
     def release(self) -> None:
-        """Let the workers train on."""
+        """End the pause: let the workers train on."""
         if self.step != self._steps:
             self._member.tell_workers("on")
         self.step = None
@@ -75,7 +78,10 @@ class WorkerBarrier:
         self._until = -1
 
     def wait_before(self, step: int) -> None:
-        """Wait for the chief if it has called a pause, then pull the weights again. Call it right after a pull."""
+        """If the chief has begun a pause, wait for its end, then pull the weights again.
+
+        Call this right after weights.pull().
+        """
         pauses = float(self._weights.signs[0])
         if pauses != self._pauses:
             self._pauses = pauses

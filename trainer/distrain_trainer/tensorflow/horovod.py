@@ -1,6 +1,6 @@
 """Train with TensorFlow, one process per rank. Horovod averages the gradients.
 
-Each line that exists only because the training is distributed is marked `# Distributed:`.
+The mark `# Distributed:` is on each line that training on a single device would not need.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from distrain_trainer.tensorflow.training import (
 
 
 def main(config: Config, dataset: Dataset) -> None:
-    """Train, test and write the outcome. Return after every rank has finished."""
+    """Train and test the model, and write the outcome. Returns when every rank has finished."""
     require_asked_gpus()
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed
-    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
+    hvd.init()  # Distributed: connect the processes that mpirun started; each has a rank from 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 prints the log.
     choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
     choose_precision(config)
     tell_precision(config, log, has_gpu=has_gpu())
@@ -64,7 +64,7 @@ def main(config: Config, dataset: Dataset) -> None:
     ema = Ema(config, model)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
-    if not run.position.samples:  # Otherwise all ranks have loaded the same checkpoint.
+    if not run.position.samples:  # If the run resumes, all ranks have loaded the state from the same checkpoint.
         share_start(model, optimizer)
 
     def save(path: Path) -> None:
@@ -75,14 +75,14 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, model, optimizer, evaluator, ema)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
 
 
 def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
-    """Return the untrained model and its optimizer with all of its state variables."""
+    """Return the untrained model, and its optimizer with all its state variables created."""
     seed(config, rank=hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     optimizer = make_optimizer(config, model.trainable_variables)
@@ -93,7 +93,7 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
 
 
 def share_start(model: Any, optimizer: Any) -> None:
-    """Broadcast rank 0's weights and optimizer state: averaging gradients requires equal weights on all ranks."""
+    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same ones."""
     hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
@@ -106,7 +106,8 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
     ema.begin()
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-        numbers = tf.constant([rate, seed, asked], tf.float64)  # One tensor, as each one takes time.
+        # Pass all numbers in one tensor, because creating each tensor takes time.
+        numbers = tf.constant([rate, seed, asked], tf.float64)
         loss, told, wait = train_step(batch.images, batch.labels, batch.weights, numbers)
 
         def outcome() -> Outcome:
@@ -123,9 +124,9 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
 
 
 def measures_wait(run: Run) -> bool:
-    """Return whether to measure the wait for the averages of the gradients.
+    """Return whether the wait for the averaged gradients is measured.
 
-    TensorFlow cannot read the clock of a GPU, and refuses to read any clock in a deterministic run.
+    TensorFlow cannot read a GPU's clock, and in a deterministic run it refuses to read any clock.
     """
     return run.group.size > 1 and not has_gpu() and not run.config.deterministic
 
@@ -139,19 +140,21 @@ def make_train_step(
     *,
     measures_wait: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that makes one step, as one graph: each operation outside the graph adds overhead.
+    """Return the function that makes one step.
 
-    Its arguments are a batch's tensors, and the learning rate, the seed of layers such as dropout, and this rank's
-    request to stop, float64[3]. It returns this rank's loss, the sum of the ranks' messages
-    (distrain_trainer.loop.message), None if there is one rank, and the seconds that this rank has waited for the
-    averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless an fp16 loss scale above 1
-    is the cause.
+    It is a single graph, because each operation outside a graph adds overhead. The function's arguments are the tensors
+    of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's request to
+    stop. The function returns three values. The first is this rank's loss. The second is the sum of the ranks' messages
+    (distrain_trainer.loop.message), or None if there is only one rank. The third is the number of seconds for which
+    this rank has waited for the averaged gradients, or None unless `measures_wait`. The loss is NaN if the step was
+    left out, unless an fp16 loss scale above 1 is the cause.
     """
-    # AutoGraph would convert all of Horovod. That takes three seconds at each start, and is not needed.
+    # Without do_not_convert, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
+    # each start.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
     seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
-    counted = model.non_trainable_variables  # For example batch normalization statistics.
+    counted = model.non_trainable_variables  # These are, for example, batch normalization statistics.
 
     def train_step(images: Any, labels: Any, weights: Any, numbers: Any) -> Any:
         rate, seed, asked = tf.unstack(numbers)
@@ -161,22 +164,24 @@ def make_train_step(
         wait = AllReduceWait()
         with wait.tape() if measures_wait else tf.GradientTape() as tape:
             loss = loss_of(forward, images, labels, weights, label_smoothing=config.label_smoothing)
-            # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
+            # fp16 cannot represent small gradients, so the loss is multiplied by a scale, and the gradients are divided
+            # by it.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         told = None
         if hvd.size() > 1:
-            # Distributed: while the gradients are averaged.
+            # Distributed: sum the ranks' messages while the gradients are averaged.
             told = allreduce(message_of(loss, tf.cast(asked, tf.int32)), op=hvd.Sum, name="told")
-            tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
+            tape = hvd.DistributedGradientTape(tape)  # Distributed: average the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients) if measures_wait else None
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
-        # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
+        # Distributed: all ranks have the same averages, so either all ranks leave the step out or none.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
         gradients = with_decay(config, gradients, model.trainable_variables)
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
-            # The optimizer itself leaves the step out and lowers the scale. With a scale above 1 this is not an error.
+            # The optimizer itself leaves the step out and lowers the loss scale. If the loss scale is above 1, this is
+            # not an error.
             is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
             optimizer.apply_gradients(pairs)
         else:
@@ -191,25 +196,25 @@ def make_train_step(
 
 
 def message_of(loss: Any, asked: Any) -> Any:
-    """Return this rank's message, as in distrain_trainer.loop.message."""
+    """Return this rank's message in the format of distrain_trainer.loop.message."""
     reason = tf.one_hot(asked, message.SIZE - 1, dtype=tf.float64)
     return tf.concat([[tf.cast(loss, tf.float64)], reason], axis=0)
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:
-    """Apply the gradients. Return True, as both branches of tf.cond must return the same type."""
+    """Apply the gradients. Return True: both branches of tf.cond must return a value of the same type."""
     optimizer.apply_gradients(pairs)
     return True
 
 
 def share_statistics(model: Any) -> None:
-    """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
+    """Broadcast rank 0's batch normalization statistics: all ranks must test the model that rank 0 saves."""
     if counted := model.non_trainable_variables:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
+    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())

@@ -1,4 +1,7 @@
-"""Build models for TensorFlow. A model maps images with values in 0..1 to one logit per class."""
+"""Build models for TensorFlow.
+
+Build models for Keras. A model maps images with values in 0..1 to one logit per class.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def build(name: str, *, shape: Shape, classes: int) -> Any:
 
 def _users(name: str, shape: Shape, classes: int) -> Any:
     model = user.build(name, shape=shape, classes=classes, kind=tf.keras.Model, kind_name="Keras model")
-    # Keras may create a model's weights only at the model's first call, which is the call below.
+    # Keras may create the weights only when the model is first called, as below.
     blank = tf.zeros([1, *shape])
     user.require_logits(name, shape=shape, classes=classes, forward=lambda: model(blank, training=False).shape)
     return model

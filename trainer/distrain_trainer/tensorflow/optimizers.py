@@ -11,7 +11,10 @@ from distrain_trainer.config import Config
 
 
 def make_optimizer(config: Config, variables: Iterable[Any]) -> Any:
-    """Return the optimizer for the variables. It does not apply SGD's weight decay; `with_decay` does."""
+    """Return the optimizer for the given variables.
+
+    The optimizer does not apply SGD's weight decay; `with_decay` applies it.
+    """
     optimizers, decay = tf.keras.optimizers, config.weight_decay
     if config.optimizer == "lars":
         return Lars(weight_decay=decay)
@@ -28,15 +31,18 @@ def make_optimizer(config: Config, variables: Iterable[Any]) -> Any:
 
 
 def decays(variable: Any) -> bool:
-    """Return whether a variable has weight decay. Biases and normalization, which have one dimension, have none."""
+    """Return whether a variable has weight decay.
+
+    It does not apply to biases and normalization weights, which have one dimension.
+    """
     return len(variable.shape) > 1
 
 
 def with_decay(config: Config, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
-    """For SGD, add the weight decay, decay * weight, to the gradients. For other optimizers, return them unchanged.
+    """For SGD, add the weight decay (decay * weight) to the gradients.
 
-    Keras' weight decay for SGD is decoupled. In PyTorch, MXNet and Goyal et al. 2017 (arXiv:1706.02677), the weight
-    decay for SGD is not decoupled.
+    For all other optimizers, return the gradients unchanged. In Keras, SGD's weight decay is decoupled. But in PyTorch,
+    in MXNet and in Goyal et al. 2017 (arXiv:1706.02677), SGD's weight decay is not decoupled.
     """
     decay = config.weight_decay if config.optimizer == "sgd" else 0.0
     return [
@@ -48,8 +54,8 @@ def with_decay(config: Config, gradients: Iterable[Any], variables: Iterable[Any
 class Lars(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
     """Layer-wise Adaptive Rate Scaling with momentum: You et al. 2017, arXiv:1708.03888, algorithm 1.
 
-    The trust ratio is trust * |w| / (|g| + decay * |w|), 1 if a norm is 0. Biases and the weights of normalization are
-    not scaled, and do not decay.
+    The trust ratio is trust * |w| / (|g| + decay * |w|), or 1 if a norm is 0. Biases and normalization weights have no
+    weight decay, and their updates are not scaled.
     """
 
     def __init__(self, weight_decay: float = 0.0, momentum: float = 0.9, trust: float = 0.001) -> None:
@@ -60,7 +66,7 @@ class Lars(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
 
     def build(self, var_list: Any) -> None:
         super().build(var_list)
-        if self.momenta:  # Keras builds an optimizer again in each step.
+        if self.momenta:  # Keras calls `build` again in each step, so do nothing if the variables exist.
             return
         self.momenta = [self.add_variable_from_reference(each, "momentum") for each in var_list]
 
@@ -79,10 +85,10 @@ class Lars(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
 
 
 class Lamb(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
-    """Adam whose update of each weight is scaled to the weight's norm: You et al. 2020, arXiv:1904.00962, algorithm 2.
+    """LAMB: Adam, with each weight's update scaled to the weight's norm (You et al. 2020, arXiv:1904.00962).
 
-    The ratio is |w| / |r + decay * w| with Adam's bias-corrected update r, 1 if a norm is 0. Biases and the weights of
-    normalization are not scaled, and do not decay.
+    The ratio is |w| / |r + decay * w| with Adam's bias-corrected update r, or 1 if a norm is 0. Biases and
+    normalization weights have no weight decay, and their updates are not scaled.
     """
 
     def __init__(
@@ -96,7 +102,7 @@ class Lamb(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
 
     def build(self, var_list: Any) -> None:
         super().build(var_list)
-        if self.means:  # Keras builds an optimizer again in each step.
+        if self.means:  # Keras calls `build` again in each step, so do nothing if the variables exist.
             return
         self.means = [self.add_variable_from_reference(each, "m") for each in var_list]
         self.squares = [self.add_variable_from_reference(each, "v") for each in var_list]

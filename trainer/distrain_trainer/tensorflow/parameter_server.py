@@ -1,10 +1,11 @@
 """Train with TensorFlow and asynchronous parameter servers.
 
 The same command runs in every process of a TFJob. The parameter servers (ps) hold the weights and the optimizer. A
-worker pulls the weights, computes the gradients of its own batch and pushes them, without waiting for other workers.
-The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
+worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. It does not wait for other
+workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-Lines that exist only because the training is distributed are marked `# Distributed:`; here these are most lines.
+The mark `# Distributed:` is on each line that training on a single device would not need; in this module, these are
+most lines.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ from distrain_trainer.tensorflow.training import (
     write_model,
 )
 
-# fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
+# fp16 cannot represent small gradients, so the loss is multiplied by this number, and the gradients are divided by it.
 FP16_SCALE = 1024.0
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """A worker's report to the chief about one step. `asked` is the largest request to stop that the worker knows."""
+    """A worker's report to the chief about one step. `asked` is the largest request to stop that this worker knows."""
 
     samples: int
     global_samples: int
@@ -73,14 +74,14 @@ class StepReport:
 
 
 def main(config: Config, dataset: Dataset | None) -> None:
-    """Run the task that TF_CONFIG gives this process. Return after the chief has written the outcome."""
-    cluster = Cluster.from_environment()  # Distributed: the operator gives each pod its task and all addresses.
+    """Run as the task that TF_CONFIG assigns to this process. Returns when the chief has written the outcome."""
+    cluster = Cluster.from_environment()  # Distributed: the operator sets each pod's task and all addresses.
     if cluster.task == "ps":
         serve(cluster, config)
         return
     assert dataset is not None
-    # Distributed: if one process failed later and never listened, the others would wait for it. So each process checks
-    # first.
+    # Distributed: if one process failed before it listens, all others would wait for it for ever. So each process makes
+    # all checks before it connects.
     count_steps(config, dataset, ranks=cluster.workers)
     if cluster.task == "chief":
         lead(cluster, config, dataset)
@@ -89,31 +90,34 @@ def main(config: Config, dataset: Dataset | None) -> None:
 
 
 def serve(cluster: Cluster, config: Config) -> None:
-    """Hold weights for the workers until the chief ends the run."""
+    """Run as a server: hold weights for the workers until the chief ends the run."""
     tf.config.set_visible_devices([], "GPU")
     member = Member(cluster)
     member.connect()
     if config.checkpoint:
-        StopRequest().pass_on(member.ask_to_stop)  # Distributed: a signal to one process stops all.
+        StopRequest().pass_on(member.ask_to_stop)  # Distributed: a stop signal to one process stops all processes.
     member.wait_for("end")
 
 
 def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Initialize the weights, log the workers' steps and write the outcome. The chief does not train or use a GPU."""
+    """Run as the chief: initialize the weights, log the workers' steps and write the outcome.
+
+    The chief does not train, and does not use a GPU.
+    """
     tf.config.set_visible_devices([], "GPU")
-    log = Log(speaks=True)  # Distributed: only the chief logs.
+    log = Log(speaks=True)  # Distributed: only the chief prints the log.
     seed(config, rank=0)
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()  # Distributed: waits for every worker and server.
-    weights.put()  # Distributed: all start from the chief's weights.
+    weights.put()  # Distributed: all workers start from the chief's weights.
     have_gpus = all(gpus for (gpus,) in member.gather())
     tell_precision(config, log, has_gpu=have_gpus)
     compiles(config, log, has_gpu=have_gpus)
     run = resume(config, dataset, weights, member, log)
 
-    # Distributed: all workers start at the position that the chief resumed from.
+    # Distributed: all workers start at the position at which the chief resumes.
     member.tell_workers(f"train {json.dumps(asdict(run.position))}")
     try:
         progress = follow(member, run)
@@ -128,13 +132,13 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
         write_model(model, dataset.shape, path)
 
     progress.finish(accuracy, model=MODEL, save=pull_and_save)
-    member.end_all()  # Distributed: no process exits with success before the chief has written the model.
+    member.end_all()  # Distributed: no process may exit with 0 before the chief has written the model.
 
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
     """Acquire the run's checkpoints, and resume from the newest one.
 
-    Only the chief calls this, as a group of one process.
+    Only the chief calls this. It passes a group that contains only one process.
     """
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
@@ -145,7 +149,7 @@ def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Mem
 
 
 def follow(member: Member, run: Run) -> Progress:
-    """Receive the workers' report of each step, log progress, and save checkpoints.
+    """Receive each worker's report of each step, log the progress, and save checkpoints.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
@@ -158,7 +162,7 @@ def follow(member: Member, run: Run) -> Progress:
         progress.add(reports[0], loss=loss, seconds=seconds, mean=lambda mean: mean)
         asked = max(run.asked, *(int(report.asked) for report in reports))
         if barrier.step is None and (asked or run.is_due):
-            barrier.call()  # Distributed: the workers are at different steps, and a checkpoint needs one step.
+            barrier.call()  # Distributed: a checkpoint needs all workers at the same step.
         meets = barrier.step == step + 1
         run.made_step(reports[0].global_samples, asked=asked if meets else 0, may_save=meets)
         if meets:
@@ -168,13 +172,13 @@ def follow(member: Member, run: Run) -> Progress:
 
 
 def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
-    """Return the accuracy over the workers' test samples, or None without any.
+    """Return the accuracy over the test samples of all workers, or None if there are none.
 
     Stop if any process was asked to stop.
     """
-    member.tell_workers("test")  # Distributed: no worker changes the weights any more.
+    member.tell_workers("test")  # Distributed: no worker changes the weights from here on.
     answers = member.gather()
-    servers = member.run(member.signs)[1:]  # Distributed: a request to any worker or server stops all.
+    servers = member.run(member.signs)[1:]  # Distributed: a stop request to any worker or server stops all processes.
     run.heed_stop(*(int(asked) for *_, asked in answers), *map(int, servers))
     if not dataset.tests:
         return None
@@ -183,7 +187,7 @@ def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
 
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
-    """Train on this worker's part of the training samples, then test on its part of the test samples."""
+    """Run as a worker: train on its part of the training samples, then test on its part of the test samples."""
     choose_device(local_rank=0, local_size=1)
     choose_precision(config)
     seed(config, rank=cluster.index)
@@ -191,16 +195,16 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
-    require_asked_gpus()  # Distributed: connect first, because others would wait for a worker that fails earlier.
+    require_asked_gpus()  # Distributed: a worker that fails before connecting would keep the others waiting.
     member.report(has_gpu())
 
-    # Distributed: the chief has written the weights to the servers by now.
+    # Distributed: by now the chief has written the weights to the servers.
     start = position_of(json.loads(member.wait_for("train")))
     request = StopRequest()
     if config.checkpoint:
         request.listen()
     train(config, dataset, model, weights, member, start, request)
-    member.wait_for("test")  # Distributed: every worker has made its last step by now.
+    member.wait_for("test")  # Distributed: by now every worker has made its last step.
     weights.pull()
     right = count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers)
     member.report(*right, request.reason)
@@ -216,12 +220,12 @@ def train(
     start: Position,
     request: StopRequest,
 ) -> None:
-    """Make this worker's steps from `start` to the end of the run."""
+    """Make the steps of this worker from `start` to the end of the run."""
     gradients_of, fields = make_gradients(config, model), model_fields(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_layers = seeder(model)
     barrier = WorkerBarrier(member, weights)
-    # Distributed: each worker has its own part of the samples.
+    # Distributed: each worker trains on its own part of the samples.
     batches = batches_from_beside(config, dataset, rank=rank, ranks=ranks, start=start)
     metrics, input_wait = Figures(rank), 0.0
     metrics.begin_steps()
@@ -232,19 +236,20 @@ def train(
         started = time.perf_counter()
         batch = next(batches)
         input_wait += time.perf_counter() - started
-        weights.pull()  # Distributed: other workers have changed the weights since the last step.
+        weights.pull()  # Distributed: pull the weights, which other workers have changed since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
-        # Distributed: the servers make one update per worker's batch, so the learning rate is for one rank.
+        # Distributed: the servers make one update per batch of a worker, so use the learning rate for a single rank.
         rate = learning_rate(config, step=step, ranks=1, updates=ranks, samples=samples, epoch_samples=epoch_samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:
-            require_same_model(model_fields(model), fields)  # A step must not add variables: the servers lack them.
-        # A step without samples or without finite gradients changes nothing on the servers.
+            # Refuse a step that has added variables to the model: the servers do not have them.
+            require_same_model(model_fields(model), fields)
+        # Without samples or with a non-finite gradient, push nothing: the weights on the servers stay as they are.
         if math.isfinite(loss) and not batch.is_empty:
             weights.push(gradients, rate=rate)
-        # Distributed: a request to any worker or server stops all.
+        # Distributed: a stop request to any worker or server stops all processes.
         asked = max(request.reason, *weights.signs[1:])
         seconds = time.perf_counter() - started
         metrics.made_step(samples=batch.samples, seconds=seconds, input_wait=input_wait)
@@ -255,7 +260,7 @@ def train(
 
 
 def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
-    """Return the function that computes a batch's loss and gradients, compiled to a graph.
+    """Return a function, compiled to a graph, that computes the loss and the gradients of a batch.
 
     The loss is NaN if any gradient is not finite, for example after an overflow in fp16.
     """

@@ -1,7 +1,7 @@
-"""The processes of a TFJob: their addresses, and the messages that they send to each other.
+"""Connect the processes of a TFJob: their addresses, and the messages that they send to each other.
 
-Each process runs a TensorFlow server and a session. If a session's graph places an op on another process's device, the
-op runs in that process. Processes find the queues and variables on a device by name.
+Each process runs a TensorFlow server and a session. If a session's graph places an op on the device of another process,
+that process runs the op. A process finds the queues and variables on another device by their names.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from distrain_trainer.loop.abort import AbortChannel
 from distrain_trainer.loop.rendezvous import wait_until_listening
 
 TASKS = ("chief", "worker", "ps")
-# The tasks that each task waits for at its start.
+# For each task, the tasks whose servers it waits for when it starts.
 AWAITED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
-# The tasks that each task's session reaches. A session starts when all of them have started.
+# For each task, the tasks to which its session connects. A session starts only when all of these tasks have started.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
-# The chief's last message to each process, and the exception that ends the process.
+# Maps the chief's last message to the exception with which the other processes end.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# A session raises LOST when another process has ended. The abort channel then ends this process within
-# SECONDS_TO_BE_ENDED, even if the other process's machine is gone.
+# If another process has ended, a session raises one of the errors LOST. Within SECONDS_TO_BE_ENDED the abort channel
+# then ends this process, even if the other process's whole machine is lost.
 SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """This process's task and index, and the host:port of every process by task (chief, worker, ps)."""
+    """The task and index of this process, and for each task (chief, worker, ps) the host:port of every process."""
 
     addresses: dict[str, list[str]]
     task: str
@@ -66,20 +66,20 @@ class Cluster:
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
     def join(self) -> AbortChannel:
-        """Open the abort channel. Its port is the port of the chief's server plus 1."""
+        """Open the abort channel. The abort channel's port is the port of the chief's server plus 1."""
         host, _, port = self.addresses["chief"][0].rpartition(":")
         if self.task == "chief":
             return abort.listen(int(port) + 1)
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the readers of the word queues that this process uses: for the chief all others, otherwise itself."""
+        """Return the processes whose word queues are used here: on the chief all others, elsewhere only itself."""
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figure queues this process uses: for the chief all workers, for a worker itself."""
+        """Return the workers whose figure queues are used here: on the chief all workers, on a worker only itself."""
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -92,14 +92,14 @@ def device_of(task: str, index: int) -> str:
 
 
 def _number(name: str, server: int) -> Any:
-    """Return a scalar variable on a parameter server, initially 0."""
+    """Return a variable on a parameter server that contains one number, initially 0."""
     v1 = tf.compat.v1
     with tf.device(f"{device_of('ps', server)}/device:CPU:0"):
         return v1.get_variable(name, [], tf.float32, v1.zeros_initializer(), use_resource=True)
 
 
 class MessageQueue:
-    """A first-in, first-out queue in the memory of the process that reads its messages."""
+    """A first-in, first-out queue, in the memory of the process that reads from it."""
 
     def __init__(self, name: str, *, reader: tuple[str, int], dtype: Any) -> None:
         with tf.device(f"{device_of(*reader)}/device:CPU:0"):
@@ -110,12 +110,12 @@ class MessageQueue:
 
 
 class Member:
-    """This process's part in the job: its server, its graph and session, and its message queues."""
+    """What this process contributes to the job: its server, its graph and session, and its message queues."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # The TensorFlow server carries messages and weights, and must not use the GPU. The model runs outside this
-        # server.
+        # The TensorFlow server only transports messages and weights, so it must not use the GPU. The model itself runs
+        # outside this server.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
         self._abort_channel = cluster.join()
@@ -129,7 +129,7 @@ class Member:
             }
 
     def _make_signs(self) -> None:
-        """Create the variables that a worker reads before each step: the chief's pause number, and stop requests."""
+        """Create the variables that each worker reads before a step: the chief's pause number, and requests to stop."""
         is_server = self.cluster.task == "ps"
         servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
         asked = [_number(f"asked-{server}", server) for server in servers]
@@ -141,21 +141,24 @@ class Member:
             self.signs = [number.read_value() for number in (pause, *asked)]
 
     def connect(self) -> None:
-        """Finalize the graph and open the session. Wait until every process that the session reaches answers."""
+        """Finalize the graph, and open the session. Wait until every process that the session connects to answers."""
         own = device_of(self.cluster.task, self.cluster.index)
         with self.graph.as_default():
             with tf.device(f"{own}/device:CPU:0"):
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
-        # Wait here, because after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
+        # Wait until the process listens: after a refused connection, gRPC waits longer and longer before it retries,
+        # and TensorFlow logs pages of warnings.
         wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
                 self._session.run(answers, {given: 0.0})
                 return
-            except LOST:  # A process that is starting may refuse. If it has ended, the abort channel ends this one.
+            # A process that is still starting may refuse the connection, so try again. If that process has ended, the
+            # abort channel ends this process.
+            except LOST:
                 self._session.close()
                 time.sleep(1)
 
@@ -171,32 +174,35 @@ class Member:
 
     @staticmethod
     def _answer(device: str, given: Any) -> Any:
-        # The other process fetches `given` from this one, which opens the connection in the other direction.
+        # The other process fetches `given` from this process, which opens a connection in the opposite direction too.
         with tf.device(f"{device}/device:CPU:0"):
             return given + 1
 
     def ask_to_stop(self, reason: int) -> None:
-        """By a server, in any thread: publish a request to stop, which the workers report to the chief."""
+        """Called by a server, in any thread: publish a request to stop.
+
+        The workers read it and report it to the chief.
+        """
         self.run(self._set_asked, {self._given: reason})
 
     def call_pause(self, number: int) -> None:
-        """By the chief: publish the pause number. Each worker waits before its next step."""
+        """Called by the chief: publish the number of the pause. Each worker then waits before its next step."""
         self.run(self._set_pause, {self._given: number})
 
     def tell_workers(self, word: str) -> None:
-        """By the chief: send a word to every worker."""
+        """Called by the chief: send a word to every worker."""
         for index in range(self.cluster.workers):
             self.tell(index, word)
 
     def tell(self, worker: int, word: str) -> None:
-        """By the chief: send a word to one worker."""
+        """Called by the chief: send a word to one worker."""
         queue = self._words["worker", worker]
         self.run(queue.put, {queue.content: word})
 
     def wait_for(self, word: str) -> str:
-        """By a worker or server: wait for the chief's `word`, and return its argument.
+        """Called by a worker or server: wait until the chief sends `word`, and return the argument that follows it.
 
-        Raises StoppedError or FinishedError if the chief sends "stop" or "end" instead.
+        Raises StoppedError if the chief sends "stop" instead, and FinishedError if it sends "end".
         """
         heard, _, more = self.run(self._words[self.cluster.task, self.cluster.index].take).decode().partition(" ")
         if heard in LAST_WORDS:
@@ -208,22 +214,22 @@ class Member:
         raise AssertionError(f"the chief says {heard}, and not {word}")
 
     def report(self, *figures: float) -> None:
-        """By a worker: send figures to the chief."""
+        """Called by a worker: send figures to the chief."""
         queue = self._figures[self.cluster.index]
         self.run(queue.put, {queue.content: figures})
 
     def hear(self, worker: int) -> list[float]:
-        """By the chief: wait for the next figures of one worker."""
+        """Called by the chief: wait for the next figures of one worker."""
         return list(self.run(self._figures[worker].take))
 
     def gather(self) -> list[list[float]]:
-        """By the chief: wait for the next figures of each worker."""
+        """Called by the chief: wait for the next figures of each worker."""
         return [self.hear(worker) for worker in self._figures]
 
     def end_all(self, word: str = "end") -> None:
-        """By the chief: leave the abort channel, and send the last word to every other process."""
+        """Called by the chief: leave the abort channel, and send the last word to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
-            # A process may end before it has acknowledged the word.
+            # A process may end before it has confirmed that it received the word.
             with contextlib.suppress(tf.errors.OpError):
                 self._session.run(queue.put, {queue.content: word})

@@ -1,6 +1,7 @@
-"""Hold a model's weights on parameter servers: a worker pulls all weights before a step and pushes gradients after it.
+"""Hold a model's weights on parameter servers.
 
-Per step a worker pulls and pushes 4 bytes for each parameter.
+A worker pulls all weights before each step, and pushes the gradients after it. In each step, a worker pulls and pushes
+4 bytes for every parameter.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ v1 = tf.compat.v1
 class SharedWeights:
     """One process's references to a model's variables on the parameter servers.
 
-    Every process creates the same variables in the same order, so their names agree. The chief saves these variables in
-    checkpoints.
+    Every process creates the same variables in the same order, so all processes use the same names. The chief saves the
+    variables in checkpoints.
     """
 
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
         self._trained = list(model.trainable_variables)
-        # For example batch normalization statistics.
+        # These are, for example, batch normalization statistics.
         self._counted = list(model.non_trainable_variables)
         with member.graph.as_default():
             self._make(config)
@@ -51,14 +52,15 @@ class SharedWeights:
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
-        # Decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). SGD's weight decay is in the gradients.
+        # These optimizers decouple the weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). For SGD, the worker
+        # adds the weight decay to the gradients.
         decay = config.weight_decay if config.optimizer == "adam" else 0.0
         shrinks = [
             shared.assign_sub(self._rate * decay * shared, use_locking=True, read_value=False)
             for _, shared in trained
             if decay and decays(shared)
         ]
-        # Each variable's update is one op on its server, so updates of different workers do not interleave.
+        # Each variable is updated by a single op on its server, so the updates of two workers to a variable never mix.
         with tf.control_dependencies(shrinks):
             self._update = optimizer.apply_gradients(trained)
         self._count = [_count(shared, given) for given, shared in counted]
@@ -73,18 +75,24 @@ class SharedWeights:
         self._start = v1.global_variables_initializer()
 
     def put(self) -> None:
-        """By the chief: write its model's weights to the servers, and initialize the optimizer's variables."""
+        """Called by the chief: write its model's weights to the servers, and initialize the optimizer's variables."""
         self._member.run(self._start)
         self._member.run(self._write, self._feed([variable.numpy() for variable in self._trained + self._counted]))
 
     def pull(self) -> None:
-        """Copy the servers' weights into the model, and read the signs: the pause number and the stop requests."""
+        """Copy the servers' weights into the model.
+
+        Also read the signs, which are the number of the pause and the requests to stop.
+        """
         self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
             variable.assign(value)
 
     def push(self, gradients: Sequence[Any], *, rate: float) -> None:
-        """Make the servers apply the gradients, and add this step's changes of the non-trainable variables."""
+        """Let the servers apply the gradients.
+
+        Also send the changes that this step has made to variables that are not trained.
+        """
         number = len(self._trained)
         ops = [self._update]
         feed = dict(zip(self._given[:number], (gradient.numpy() for gradient in gradients), strict=True))
@@ -109,15 +117,15 @@ class SharedWeights:
         """Do nothing: the chief makes no steps."""
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # The servers hold the only copy.
+        return ()  # There is nothing to share: only the servers have these arrays.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
-        """By the chief, while no worker pushes: fetch the weights and the optimizer's variables, one by one."""
+        """Called by the chief while no worker pushes: fetch the weights and the optimizer's variables, one by one."""
         for name, place in into.items():
             place[...] = np.asarray(self._member.run(self._values[name])).view(place.dtype)
 
     def load(self, arrays: Arrays) -> None:
-        """By the chief: write a checkpoint's arrays to the servers, one after the other."""
+        """Called by the chief: write the arrays of a checkpoint to the servers, one by one."""
         for name, (given, write) in self._loads.items():
             self._member.run(write, {given: to_variable(arrays[name], given.dtype)})
 
@@ -129,7 +137,7 @@ class SharedWeights:
 
 
 def slot_name(name: str, weights: Sequence[str]) -> str:
-    """Return an optimizer variable's name in checkpoints, from its name in the graph (`weight-0/Momentum:0`)."""
+    """Return an optimizer variable's name in checkpoints, given its name in the graph (`weight-0/Momentum:0`)."""
     found = re.fullmatch(r"weight-(\d+)/(.+):0", name)
     if found is None:
         return f"optimizer.{name.removesuffix(':0')}"
@@ -137,7 +145,7 @@ def slot_name(name: str, weights: Sequence[str]) -> str:
 
 
 def _load(variable: Any) -> tuple[Any, Any]:
-    """Return a placeholder for a variable's new value, and the op that assigns it."""
+    """Return a placeholder for the new value of a variable, and the op that assigns this value."""
     given = v1.placeholder(variable.dtype.base_dtype, variable.shape)
     return given, variable.assign(given, read_value=False)
 
@@ -152,12 +160,12 @@ def is_number(variable: Any) -> bool:
 
 
 def _count(shared: Any, given: Any) -> Any:
-    """Return the op that adds a worker's change to a number, or overwrites a flag with a worker's new value."""
+    """Return an op that applies a worker's change to a variable: it adds to a number, and overwrites a flag."""
     return (shared.assign_add if is_number(shared) else shared.assign)(given, read_value=False)
 
 
 def _optimizer(config: Config, rate: Any) -> Any:
-    """Return the optimizer that runs on the servers, with the default constants of Keras."""
+    """Return the optimizer that runs on the servers. Its constants are Keras' default values."""
     if config.optimizer == "adam":
         return v1.train.AdamOptimizer(rate, epsilon=1e-7, use_locking=True)
     return v1.train.MomentumOptimizer(rate, momentum=0.9, use_locking=True)

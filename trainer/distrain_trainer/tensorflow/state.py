@@ -14,7 +14,7 @@ from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Field, Fields, elem
 from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
-# The names of the loss scaler's variables in checkpoint format 1 -> their names today.
+# Maps the names of the loss scaler's variables in checkpoint format 1 to their current names.
 FORMER_SCALE = {"scale": "scaler.scale", "scale-steps": "scaler.scale-steps"}
 
 
@@ -29,7 +29,7 @@ class KerasState:
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
-            # LossScaleOptimizer.variables lists only the inner optimizer's variables.
+            # LossScaleOptimizer.variables contains only the variables of the optimizer that it wraps.
             scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
         if ema is not None:
@@ -39,16 +39,16 @@ class KerasState:
 
     def fields(self) -> Fields:
         fields = {name: field_of(name, variable) for name, variable in self._variables.items()}
-        return fields | model_fields(self._model)  # A step may have added variables to the model.
+        return fields | model_fields(self._model)  # A step may have added variables to the model, so list them again.
 
     def later_fields(self) -> Fields:
-        return {}  # `build` has already created the optimizer's variables.
+        return {}  # The optimizer's method `build` has already created its variables.
 
     def trained_bytes(self) -> int:
         return bytes_of(self._model.trainable_variables)
 
     def wait(self) -> None:
-        """Do nothing: the loss has been read, so the step is complete."""
+        """Do nothing: reading the loss has already waited until the step is complete."""
 
     def unshared(self) -> set[str]:
         unshared = {id(variable) for variable in self._model.non_trainable_variables}
@@ -61,23 +61,26 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint may have a loss scale or moving averages that this run does not need. All its other arrays
-            # exist in this run: any other difference was refused before.
+            # A checkpoint may contain a loss scale or moving averages that this run does not use. This run has all
+            # other arrays of the checkpoint: any other difference was refused before.
             if name in self._variables:
                 variable = self._variables[name]
-                # Copy, as a variable may keep the memory of the given array.
+                # Copy the array, because a variable may keep using the memory of the array that it is given.
                 variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
         if self._ema is not None:
             self._ema.is_loaded = any(name.startswith("ema.") for name in arrays)
 
     def former(self, content: bytes) -> Arrays:
-        # Format 1 did not hold the learning rate, which each step sets.
+        # Format 1 did not contain the learning rate. Nothing is lost, because each step sets it.
         rate = {name: to_host(variable) for name, variable in self._rate.items()}
         return {**rate, **read_former(content, self._former)}
 
 
 def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
-    """Map names to variables. Append a number to names that occur twice, for example in a user's nested layers."""
+    """Map names to variables.
+
+    Append a number to each name that occurs twice, for example in nested layers of a user's model.
+    """
     names = [variable.name.removesuffix(":0") for variable in variables]
     counts = Counter(names)
     numbered = [name if counts[name] == 1 else f"{name}.{number}" for number, name in enumerate(names)]
@@ -85,13 +88,16 @@ def named(prefix: str, variables: Iterable[Any]) -> dict[str, Any]:
 
 
 def former_names(numbered: Mapping[str, Any], by_name: Mapping[str, Any]) -> dict[str, str]:
-    """Map the variables' names in checkpoint format 1 to their names today."""
+    """Map the names that the variables had in checkpoint format 1 to their current names."""
     names = {id(variable): name for name, variable in by_name.items()}
     return {number: names[id(variable)] for number, variable in numbered.items()}
 
 
 def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
-    """Return the arrays of an .npz file of checkpoint format 1. Unknown arrays keep their old name and are refused."""
+    """Return the arrays of an .npz file of checkpoint format 1.
+
+    Unknown arrays keep their old names, and a later check refuses them.
+    """
     with np.load(io.BytesIO(content)) as arrays:
         return {names.get(name, name.replace("-", ".", 1)): arrays[name] for name in arrays.files}
 
@@ -109,6 +115,9 @@ def field_of(name: str, variable: Any) -> Field:
 
 
 def to_variable(array: Any, dtype: Any) -> Any:
-    """Return an array in its variable's type. NumPy has no bfloat16, so such arrays are held as uint16."""
+    """Return an array with the element type of its variable.
+
+    NumPy has no type bfloat16, so such values are stored in an array of uint16.
+    """
     is_bfloat16 = array.dtype == np.uint16 and dtype == tf.bfloat16
     return array.view(dtype.as_numpy_dtype) if is_bfloat16 else array

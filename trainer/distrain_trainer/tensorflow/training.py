@@ -1,4 +1,4 @@
-"""Functions for both TensorFlow programs: device, precision, seeds, a batch's loss, and evaluation."""
+"""Functions that both TensorFlow programs use: device, precision, seeds, the loss of a batch, and evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from distrain_trainer.loop import evaluation
 from distrain_trainer.models.description import Shape
 from distrain_trainer.tensorflow.private import generators_of
 
-# The name of the model's file, and of the folder in TensorFlow's own format, which TensorFlow Serving reads.
+# The name of the saved model's file, and of the folder in TensorFlow's own format (SavedModel), which TensorFlow
+# Serving reads.
 MODEL, SAVED_MODEL = "model.keras", "saved_model"
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
@@ -27,12 +28,15 @@ def require_asked_gpus() -> None:
 
 
 def choose_device(*, local_rank: int, local_size: int) -> None:
-    """Use one GPU of this machine, and allocate its memory on demand. Raises DeviceError if ranks outnumber GPUs."""
+    """Use one of this machine's GPUs, and allocate its memory only on demand.
+
+    Raises DeviceError if a machine has more ranks than GPUs.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return
     require_gpu_of_rank(local_rank, local_ranks=local_size, visible=len(gpus))
-    gpu = gpus[local_rank]  # Distributed: each rank of a machine takes a GPU of its own.
+    gpu = gpus[local_rank]  # Distributed: each rank on a machine uses a different GPU.
     tf.config.set_visible_devices(gpu, "GPU")
     tf.config.experimental.set_memory_growth(gpu, True)
 
@@ -42,39 +46,46 @@ def has_gpu() -> bool:
 
 
 def choose_precision(config: Config) -> None:
-    """Train in the requested half precision if this process sees a GPU."""
+    """If this process sees a GPU, train in the requested half precision."""
     if config.precision != "fp32" and has_gpu():
         tf.keras.mixed_precision.set_global_policy(MIXED_PRECISION[config.precision])
 
 
 def make_deterministic() -> None:
-    """Make computations bitwise reproducible. Call it before any other call to TensorFlow."""
+    """Make computations bitwise reproducible. Call this before any other call to TensorFlow."""
     tf.config.experimental.enable_op_determinism()
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def seed(config: Config, *, rank: int) -> None:
-    """Seed the weight initialization, and make layers use generators that `seeder` can seed again."""
-    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
+    """Seed the initialization of the weights, and make layers use generators that `seeder` can seed for each step."""
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: another seed, so other dropout, on each rank.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
 def seeder(model: Any) -> Callable[[Any], None]:
-    """Return a function that seeds layers such as dropout for the next step. A graph may contain this function."""
+    """Return a function that seeds layers such as dropout for the next step.
+
+    This function may be called inside a graph.
+    """
     generators = [*generators_of(model), tf.random.get_global_generator()]
 
     def seed_layers(seed: Any) -> None:
         for number, generator in enumerate(generators):
-            # Include the number: otherwise two equal layers would have equal dropout.
+            # Include the layer's index in the seed: otherwise two layers with the same settings would draw the same
+            # dropout.
             generator.reset(tf.stack([0, number, tf.cast(seed, tf.int64)]))
 
     return seed_layers
 
 
 def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
-    """Return the model's forward pass in training. If it is compiled, by XLA, its gradient is compiled too."""
+    """Return the forward pass of the model as it is used in training.
+
+    If XLA compiles the forward pass, it also compiles its gradient.
+    """
 
     def forward(images: Any) -> Any:
         return model(images, training=True)
@@ -85,7 +96,7 @@ def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
 def loss_of(
     forward: Callable[[Any], Any], images: Any, labels: Any, weights: Any, *, label_smoothing: float = 0.0
 ) -> Any:
-    """Return the sum of a batch's losses, each times its sample's weight.
+    """Return the sum of the losses of a batch, each multiplied by its sample's weight.
 
     With label smoothing e a sample's loss is (1 - e) times its label's loss plus e times the mean of the losses of all
     classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
@@ -99,22 +110,26 @@ def loss_of(
 
 
 def are_finite(gradients: Iterable[Any]) -> Any:
-    """Return a boolean tensor: whether all gradients are finite."""
+    """Return a boolean tensor that is true if all gradients are finite."""
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
 
 
 @functools.cache
 def predictor(model: Any) -> Callable[[Any], Any]:
-    """Return the function that computes a model's logits in a test, compiled to a graph. It is cached per model."""
+    """Return a function, compiled to a graph, that computes the model's logits for a test.
+
+    The function is cached for each model.
+    """
     return tf.function(lambda images: logits_of(model, images))  # type: ignore[no-any-return]
 
 
 def logits_of(model: Any, images: Any) -> Any:
-    return tf.cast(model(images, training=False), tf.float32)  # Mixed precision computes in half precision.
+    # With mixed precision, the model's output is in half precision.
+    return tf.cast(model(images, training=False), tf.float32)
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
-    """Count this rank's test samples whose label has the largest logit, and those with one of the five largest."""
+    """Count this rank's test samples whose label has the largest logit, or one of the five largest logits."""
     predict = predictor(model)
     counts = [
         evaluation.count_right(predict(batch.images).numpy(), batch.labels, batch.weights)
@@ -125,11 +140,12 @@ def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, rank
 
 
 def write_model(model: Any, shape: Shape, path: Path) -> None:
-    """Write the model for `tf.keras.models.load_model`, and in the same folder as a SavedModel.
+    """Write the model for `tf.keras.models.load_model`, and also write it to the same folder as a SavedModel.
 
-    A SavedModel can be loaded without the model's code.
+    Loading a SavedModel does not require the Python code of the model.
 
-    The SavedModel's function `serve` takes images, float32[N, height, width, channels], and returns float32 logits.
+    The function `serve` of the SavedModel takes images as float32[N, height, width, channels], and returns logits as
+    float32.
     """
     model.save(path)
     module = tf.Module()

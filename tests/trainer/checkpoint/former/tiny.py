@@ -1,4 +1,4 @@
-"""Models with a few weights, one per framework, for the checkpoints in this folder."""
+"""The models, one per framework, of the checkpoints in this folder. They have only a few weights."""
 
 from __future__ import annotations
 

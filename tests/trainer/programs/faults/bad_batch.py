@@ -1,4 +1,4 @@
-"""Run as a program's ranks: the eleventh batch of rank 0 contains NaN, as a broken GPU may produce."""
+"""Replaces the program on every rank: the eleventh batch of rank 0 contains NaN, such as a broken GPU may produce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
 
-# A step whose loss is logged, so that the loss is averaged over the ranks.
+# The bad step must be one whose loss is logged, because then the loss is averaged over the ranks.
 BAD = 10
 batches_from_beside = data.batches_from_beside
 
@@ -23,7 +23,7 @@ def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
         yield batch
 
 
-# Patch before the program is imported, because the program imports the function by name.
+# Patch the function before the program is imported, because the program imports it by name.
 setattr(data, "batches_from_beside", with_a_bad_one)  # noqa: B010
 
 if __name__ == "__main__":

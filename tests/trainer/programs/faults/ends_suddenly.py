@@ -1,4 +1,7 @@
-"""Run as a TFJob's processes: the process named in ENDS_SUDDENLY exits without a goodbye during the training."""
+"""Replaces the program in a TFJob's processes: one exits during the training without a goodbye.
+
+The environment variable ENDS_SUDDENLY names this process.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from distrain_trainer.errors import task_from_environment
 from distrain_trainer.tensorflow import processes
 
 SECONDS_OF_TRAINING = 1
-# The chief creates this file when it is connected to all processes. A server cannot detect this itself.
+# The chief creates this file after it has connected to all processes. A server cannot find this out itself.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 
 connect = processes.Member.connect

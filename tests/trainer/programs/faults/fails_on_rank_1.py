@@ -1,4 +1,7 @@
-"""Run as a program's ranks: rank 1 fails after its first step, when other ranks may already wait for its gradients."""
+"""Replaces the program on every rank: rank 1 fails after its first step.
+
+Other ranks may already be waiting for its gradients then.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ def failing_add(self: Progress, *arguments: Any, **named: Any) -> None:
     fail_on_rank_1()
 
 
-# With parameter servers a worker may call only one of the two functions. Patch both before the program is imported,
-# because the program imports the functions by name.
+# With parameter servers, a worker may call only one of these two functions. Patch both functions before the program is
+# imported, because the program imports them by name.
 setattr(schedule, "learning_rate", failing_rate)  # noqa: B010
 setattr(Progress, "add", failing_add)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Run as a program's ranks: the seventh batch of the last rank takes far longer than the watchdog's step limit."""
+"""Replaces the program on every rank: reading the last rank's seventh batch takes too long for the watchdog."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Ite
         yield batch
 
 
-# Patch before the program is imported, because the program imports the function by name.
+# Patch the function before the program is imported, because the program imports it by name.
 setattr(data, "batches_from_beside", with_a_slow_one)  # noqa: B010
 __main__.main(sys.argv[1:])

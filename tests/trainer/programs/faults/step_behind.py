@@ -1,7 +1,7 @@
-"""Run as a rank of a PyTorch program, with the bad batch of bad_batch.py.
+"""Replaces a PyTorch program on every rank, with the bad batch of bad_batch.py.
 
-With the argument --ahead, read a step's outcome after the next step has begun, as on a GPU. Otherwise read the outcome
-immediately.
+With the argument --ahead, read the outcome of a step after the next step has begun, as on a GPU. Without --ahead, read
+the outcome of each step immediately.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-importlib.import_module("bad_batch")  # This patches the data layer, so it precedes the program's import.
+importlib.import_module("bad_batch")  # Import this before the program, because it patches the data layer.
 training = importlib.import_module("distrain_trainer.pytorch.training")
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run as a program's ranks: rank 1 receives SIGTERM after the last state is saved, before its first test batch."""
+"""Replaces the program on every rank: rank 1 receives SIGTERM between its last saved state and its first test batch."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def with_sigterm(*arguments: Any, **named: Any) -> Iterator[Batch]:
     return evaluation_batches(*arguments, **named)
 
 
-# Patch before the program is imported, because the program imports the function by name.
+# Patch the function before the program is imported, because the program imports it by name.
 setattr(data, "evaluation_batches", with_sigterm)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Run the all-reduce test under mpirun: rank 1 receives one wrong number in each sum of 256 numbers."""
+"""Run the all-reduce test under mpirun with a fault: in each sum of 256 numbers, rank 1 receives one wrong number."""
 
 from __future__ import annotations
 

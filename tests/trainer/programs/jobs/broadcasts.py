@@ -1,4 +1,7 @@
-"""Broadcast 20,000 times with Horovod for MXNet, with names that C++ strings store in separately allocated memory."""
+"""Make 20,000 broadcasts with Horovod for MXNet.
+
+Their names are so long that C++ strings store them in separately allocated memory.
+"""
 
 from __future__ import annotations
 

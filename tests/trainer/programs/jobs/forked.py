@@ -1,9 +1,9 @@
-"""Run inside the image: start a command as each rank of a PyTorch run, with the variables that torchrun sets.
+"""Runs inside the image: start a command as each rank of a PyTorch run, with the environment variables of torchrun.
 
     python3 forked.py RANKS python3 -m MODULE ARGUMENTS...
 
-Importing PyTorch or TensorFlow takes 3 seconds of processor time, and torchrun and each of its ranks would import
-PyTorch. Here one process imports PyTorch, and forks the ranks.
+Importing PyTorch or TensorFlow takes 3 seconds of processor time. With torchrun, torchrun itself and each rank would
+import PyTorch. Here a single process imports PyTorch, and the ranks are forks of that process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from typing import IO
 
 
 class Forked:
-    """A forked process that runs `python3 -m MODULE ...` or `python3 SCRIPT ...`, with methods of subprocess.Popen."""
+    """A forked process that runs `python3 -m MODULE ...` or `python3 SCRIPT ...`.
+
+    It has the methods of subprocess.Popen.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def prepare(framework: str) -> None:
-    """Import a framework after setting the environment variables that distrain_trainer sets before its import."""
+    """Set the environment variables as distrain_trainer does before it imports a framework, then import it."""
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", TF_CPP_MIN_LOG_LEVEL="2", TORCH_CPP_LOG_LEVEL="ERROR")
     importlib.import_module(framework)
 
@@ -104,7 +107,7 @@ def main() -> None:
 
 
 def free_port() -> str:
-    """Return a free port below 32768. Linux assigns ports from 32768 on to outgoing connections."""
+    """Return a free port below 32768. For outgoing connections, Linux uses ports from 32768 on."""
     while True:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("localhost", port := random.randrange(20_000, 32_768)))
@@ -112,7 +115,10 @@ def free_port() -> str:
 
 
 def end_of(processes: Sequence[Forked]) -> int:
-    """Wait until all processes have succeeded or one has failed, then kill the others. Return the exit code."""
+    """Wait until all processes have succeeded, or until one has failed.
+
+    Then kill those that still run. Return the exit code.
+    """
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]

@@ -1,6 +1,7 @@
-"""Run inside the image: train as `python3 -m distrain_trainer`, and wait for a file before and after the steps.
+"""Runs inside the image: train like `python3 -m distrain_trainer`, but wait for a file before and after the steps.
 
-The files are /out/begin-STEP and /out/end-STEP. So Prometheus can scrape at both times, even if the steps are fast.
+The names of these files are /out/begin-STEP and /out/end-STEP. So Prometheus can scrape the run before and after the
+steps, even if the steps are fast.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Run inside the image: start a training several times, and send a signal to one of its ranks each time.
+"""Runs inside the image: start a training several times, and send a signal to one of its ranks in each start.
 
     python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
-Each entry of the first argument is for one start. A signal is sent when the log shows the given step or a later one,
-each time to another rank. `end` waits until the run ends. The program prints the output of all starts, and exits with
-the last start's exit code.
+Each entry of the first argument describes one start of the training. A signal is sent when the log shows the given step
+or a later one. Consecutive signals go to different ranks. The entry `end` sends no signal, but waits until the run
+ends. This program prints the output of all starts, and exits with the exit code of the last start.
 """
 
 from __future__ import annotations
@@ -41,20 +41,23 @@ def run(command: list[str], which: signal.Signals | None, step: int, number: int
 
 
 def pids_of_ranks() -> list[int]:
-    """Return the pids of the training's processes, sorted by their names."""
+    """Return the process ids of the training, sorted by the names of the processes."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name = name_of((folder / "environ").read_bytes())
             if name and (folder / "cmdline").read_bytes().startswith(b"python3\0-m\0"):
                 found[name] = int(folder.name)
-        except OSError:  # The process has ended, or belongs to another user.
+        except OSError:  # The process has ended in the meantime, or belongs to another user.
             continue
     return [found[name] for name in sorted(found)]
 
 
 def name_of(environment: bytes) -> str:
-    """Return a process's rank or task from its environment. Return "" for MXNet's servers and scheduler."""
+    """Return the rank or task of a process, which is in its environment.
+
+    Return "" for the servers and the scheduler of MXNet.
+    """
     variables = dict(each.partition("=")[::2] for each in environment.decode().split("\0"))
     told = json.loads(variables.get("TF_CONFIG") or variables.get("MX_CONFIG") or "{}").get("task")
     if told:

@@ -1,17 +1,18 @@
-"""Run inside the image: run a training to its end, and kill its processes one after the other.
+"""Runs inside the image: run a training to its end, and kill its processes one after another.
 
     python3 killed.py PLAN RANKS COMMAND...
 
-PLAN is a JSON list of [victim, lines, share]. The program kills the victim `share` times 0.15 s after the log has shown
-`lines` steps since the last start. If `lines` is 0, the program kills the victim during the restart: after `share`
-times the expected restart time, counted from the previous kill.
+PLAN is a JSON list with an entry [victim, lines, share] for each kill. When the log has shown `lines` steps since the
+last start, the program waits `share` times 0.15 s, and then kills the victim. If `lines` is 0, the program kills the
+victim during the restart instead. It does so `share` times the expected restart time after the previous kill.
 
-Processes are restarted as in the pods. `rank N` is restarted by torchrun, or by distrain-launch through a worker's
-sshd. If `torchrun` is the victim, all processes of its container are killed, and torchrun is started again. The
-processes of an MXJob or TFJob are restarted by distrain-run: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`.
+Killed processes are restarted in the same way as in the pods. `rank N` is restarted by torchrun, or by distrain-launch
+through the sshd of a worker. If the victim is `torchrun`, all processes of its container are killed, and torchrun is
+started again. The processes of an MXJob or TFJob (`scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`) are
+restarted by distrain-run.
 
-The program prints the output of all starts, and then a line `chaos: ` with the outcome of each kill. It exits with the
-last start's exit code.
+The program prints the output of all starts. The last line begins with `chaos: ` and contains the outcome of each kill.
+Its exit code is that of the last start.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 SCRIPTS = Path("/opt/distrain/bin")
-# Environment variable that marks this run's processes, because /proc also shows processes of other tests.
+# This environment variable marks the processes of this run, because /proc also contains processes of other tests.
 MARK = f"CHAOS={uuid.uuid4()}"
 STEP = re.compile(r"(\d+)\timages/sec: ([\d.]+)")
 RESUMED = re.compile(r"resumed from \S+: step (\d+),")
 HEADER = "Step\tImg/sec"
 SECONDS_AFTER_LINE = 0.15
-# The expected time of a restart divided by the time of the first start, which takes longer.
+# The expected time of a restart, divided by the time of the first start. The first start takes longer.
 PART_OF_START = 0.7
 
 
@@ -47,8 +48,9 @@ PART_OF_START = 0.7
 class Kill:
     """A planned kill and its outcome.
 
-    `after_checkpoint`: the folder contained a complete checkpoint before the kill. Always False for checkpoints in S3.
-    `seconds_to_step`: time from the kill to the next step. None if another kill came first.
+    `after_checkpoint` is True if the folder contained a complete checkpoint before the kill. It is always False if the
+    checkpoints are in S3. `seconds_to_step` is the time from the kill to the next step. It is None if another kill came
+    before that step.
     """
 
     victim: str
@@ -75,9 +77,9 @@ class Chaos:
         self.dead: set[int] = set()
 
     def hear(self, line: str) -> None:
-        """Process a line of the log, and start the timer of the next kill if it is due.
+        """Process a line of the log. If the next kill is due, start its timer.
 
-        Other processes print, too, so their output may precede the trainer's output in the same line.
+        Other processes print too, so their output may come before the trainer's output in the same line.
         """
         if HEADER in line:
             self.trains = True
@@ -110,9 +112,9 @@ class Chaos:
             processes = victims(kill.victim, self.dead)
         if self.is_over:
             return
-        # Processes that die together with the victim cannot be victims of the next kill.
+        # The processes that die together with the victim must not be victims of the next kill.
         self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
-        # The manifest is the last file of a checkpoint to be written.
+        # A checkpoint is complete if it has a manifest, which is written last.
         kill.after_checkpoint = any(self.checkpoints.glob("*/manifest.json"))
         for pid in processes:
             send_kill(pid)
@@ -155,19 +157,23 @@ def main() -> int:
 
 
 def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
-    """Start distrain-worker on loopback. Return its process, and the command of distrain-launch up to mpirun."""
+    """Start distrain-worker on loopback.
+
+    Return the process of the command, and the part of the command that is distrain-launch up to mpirun.
+    """
     folder = Path(tempfile.mkdtemp())
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f", str(key)], check=True)
     shutil.copy(f"{key}.pub", folder / "authorized_keys")
-    # No interface has this address, so mpirun starts the ranks through ssh, as on another machine.
+    # No network interface of the container has this address, so mpirun starts the ranks through ssh, as it would on
+    # another machine.
     host = "127.0.0.2"
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     (folder / "hostfile").write_text(f"{host} slots={ranks}\n")
     options = [f"--ssh-port={port}", f"--ssh-folder={folder}"]
     worker = subprocess.Popen([str(SCRIPTS / "distrain-worker"), *options, "--grace=11"], env=environment())
-    # With a restart window of one second, the launcher does not lengthen its pauses after many restarts.
+    # The restart window is one second, so the launcher does not make longer pauses after many restarts.
     restarts = ["--max-restarts=1000", "--restart-window=1", f"--hostfile={folder}/hostfile"]
     return worker, [str(SCRIPTS / "distrain-launch"), *options, *restarts]
 
@@ -178,22 +184,22 @@ def environment() -> dict[str, str]:
 
 
 def victims(which: str, dead: set[int]) -> list[int]:
-    """Return the pids to kill that exist now: the victim's pid, or torchrun's with all processes of its container."""
+    """Return the process ids to kill now: the victim's, or for torchrun those of all processes in its container."""
     found = marked()
     if which == "torchrun":
-        # Kill torchrun first, because torchrun would restart the other processes.
+        # Kill torchrun first, because otherwise it would restart the other processes.
         return [pid for each in ("torchrun", *found) for pid in found[each]] if which in found else []
     return [pid for pid in found.get(which, []) if pid not in dead][:1]
 
 
 def marked() -> dict[str, list[int]]:
-    """Return the pids of this run's processes by name: rank N, worker N, mpirun, torchrun and others."""
+    """Return the process ids of this run, keyed by process name: rank N, worker N, mpirun, torchrun and others."""
     found: dict[str, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
             arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:  # The process has ended, or belongs to another user.
+        except OSError:  # The process has ended in the meantime, or belongs to another user.
             continue
         name = name_of(variables, arguments)
         if MARK in variables and name:

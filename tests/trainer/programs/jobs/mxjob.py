@@ -1,11 +1,11 @@
-"""Run inside the image: start a scheduler, servers and workers as an MXJob does, and end them as the operator does.
+"""Runs inside the image: start a scheduler, servers and workers as in an MXJob, and end them as the operator would.
 
     python3 mxjob.py WORKERS SERVERS AFTER_FAILURE COMMAND...
 
-With AFTER_FAILURE "end", the program ends the other processes after one process has failed, as the operator does for a
-job that is not restarted. With "wait", the other processes must end by themselves. The program prints the workers'
-output unchanged, and other processes' lines with the process's name in front. The exit code is the code of the first
-process that failed, or 99 if another process has not ended half a minute later.
+If AFTER_FAILURE is "end", the program ends all other processes after one has failed, as the operator does if the job is
+not restarted. If it is "wait", the other processes must end by themselves. The program prints the output of the workers
+unchanged. In front of the lines of other processes it puts the name of the process. The exit code is that of the first
+process that failed. It is 99 if another process is still running half a minute later.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def main() -> None:
 
 
 def free_ports() -> int:
-    """Return a free port such that the next port is free too.
+    """Return a free port for which the next port is free too.
 
-    Linux assigns ports from 32768 on to outgoing connections, so no connection occupies these ports before their use.
+    For outgoing connections, Linux uses ports from 32768 on, so no connection takes one of these lower ports before the
+    test uses it.
     """
     while True:
         port = random.randrange(20_000, 32_000)
@@ -58,7 +59,7 @@ def free_ports() -> int:
 
 def start(command: list[str], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
     if name:
-        # sed ends together with the process, and prints only complete lines.
+        # The process and sed end together, and sed prints only complete lines.
         command = ["/bin/bash", "-c", 'exec "$@" > >(sed -u "s/^/$0/") 2> >(sed -u "s/^/$0/" >&2)', name, *command]
     return subprocess.Popen(command, env={**os.environ, **environment})
 
@@ -78,12 +79,13 @@ def end_of(processes: list[subprocess.Popen[bytes]], after_failure: str) -> int:
 
 
 def first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the first process that fails, or 0 after all have ended successfully."""
+    """Return the exit code of the first process that fails, or 0 if all processes succeed."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
         if failed or None not in codes:
-            # Other processes may have ended with 1 since the last check, because of this failure.
+            # This failure may have made other processes exit with 1 since the last check, so return the largest exit
+            # code.
             return max(failed, default=0)
         time.sleep(0.05)
 

@@ -1,6 +1,6 @@
-"""Run inside the image: train as `python3 -m distrain_trainer`, and print the metrics after the last step.
+"""Runs inside the image: train like `python3 -m distrain_trainer`, and print the metrics after the last step.
 
-The ranks wait for each other before the metrics are printed, so all ranks have recorded their last step.
+Before the metrics are printed, the ranks wait for each other. So every rank has recorded its last step.
 """
 
 from __future__ import annotations

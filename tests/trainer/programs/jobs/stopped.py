@@ -1,9 +1,12 @@
-"""Run inside the image: run a user's script; rank 1 receives SIGTERM as soon as it has a handler for SIGTERM.
+"""Runs inside the image: run a user's script.
+
+Rank 1 receives SIGTERM as soon as the script has installed a handler for it.
 
     python3 stopped.py SCRIPT                    as one rank, under mpirun or torchrun
     python3 stopped.py --forked SCRIPT           two ranks of PyTorch that stop, then one that goes on to the end
 
-The exit code is that of the script, or that of the rank that continues. With a single rank, no signal is sent.
+The exit code is that of the script. With `--forked`, it is that of the rank that continues. If there is only one rank,
+it receives no signal.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ def main() -> None:
 
 
 def ask_this_process() -> None:
-    """Send SIGTERM to this process as soon as it has a handler for SIGTERM, which is before its first step."""
+    """Send SIGTERM to this process as soon as a handler for SIGTERM is installed. This is before the first step."""
     while signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,8 +1,11 @@
-"""Run alone in a framework's image: make steps of each optimizer with given gradients, and compute losses of logits.
+"""Runs in a framework's image: make steps of each optimizer with given gradients, and compute losses.
 
-The arguments are the framework, the decay of the moving average, the label smoothing, and weight decays. The input is
-/out/given.npz: the initial weights `matrix` and `bias` of a dense layer, their gradients in each step, and logits with
-labels and sample weights. The output is /out/found.npz: weights and moving averages after each step, and the losses.
+It runs as a single process.
+
+The arguments are the framework, the decay of the moving average, the label smoothing, and one or more weight decays.
+The input is /out/given.npz. It contains the initial weights `matrix` and `bias` of a dense layer, their gradients in
+each step, and logits with labels and sample weights. The output is /out/found.npz. It contains the weights and the
+moving averages after each step, and the losses.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from distrain_trainer.recipe import OPTIMIZERS
 
 RATE = 0.5
 Arrays = dict[str, Any]
-# Makes a step with the given gradients. Returns the weights and the averages.
+# A function that makes a step with given gradients. It returns the weights and the moving averages.
 Step = Callable[[Arrays], tuple[Arrays, Arrays]]
 
 
@@ -149,7 +152,7 @@ def loss_of_tensorflow(batch: Batch, smoothing: float) -> float:
 def main() -> None:
     framework, ema, smoothing, *decays = sys.argv[1:]
     given, found = np.load("/out/given.npz"), {}
-    # The model only flattens images, so the logits are passed to it as pixels.
+    # The model only flattens images. So images whose pixels are the logits give these logits.
     images = given["logits"][:, np.newaxis, np.newaxis]
     batch = Batch(images, given["labels"], given["weights"], samples=len(images), global_samples=len(images))
     for each in ("0", smoothing):

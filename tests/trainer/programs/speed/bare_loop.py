@@ -1,8 +1,9 @@
-"""Run inside an image: train a user's model in a framework's plain loop, and print the microseconds per step.
+"""Runs inside an image: train a user's model in a plain loop of the framework, and print the microseconds per step.
 
-`bare_loop.py PROGRAM STEPS` trains the same model as the trainer's program, `small.net`, on one batch of one image. The
-loop checks, logs and saves nothing. If several ranks run it, it averages their gradients as the program does, and rank
-0 prints. The loop times the steps in equal parts, and prints the median part.
+`bare_loop.py PROGRAM STEPS` trains `small.net`, the same model as the trainer's program, on a single batch with one
+image. This loop does not check, log or save anything. If there are several ranks, it averages their gradients in the
+same way as the trainer's program, and rank 0 prints. It divides the steps into equal parts, times each part, and prints
+the median.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def mxnet_horovod() -> tuple[Step, Wait, int]:
     model.initialize()
     model.hybridize(static_alloc=True)
     images, labels = mx.nd.array(IMAGES.transpose(0, 3, 1, 2)), mx.nd.array(LABELS)
-    model(images)  # Gluon infers the shapes of the weights.
-    # With a single rank, DistributedTrainer exchanges nothing.
+    model(images)  # This forward pass makes Gluon infer the shapes of the weights.
+    # If there is only one rank, DistributedTrainer exchanges nothing.
     trainer = hvd.DistributedTrainer(model.collect_params(), "sgd", {"learning_rate": 1e-4, "momentum": 0.9})
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 

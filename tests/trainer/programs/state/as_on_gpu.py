@@ -1,4 +1,4 @@
-"""Run as a process of any program: train in the requested precision on the CPU, as on a GPU; see live_state.py."""
+"""Replaces the program in every process: train on the CPU in the precision for a GPU; see live_state.py."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ CHOOSE = {"tensorflow": in_tensorflow, "pytorch": in_pytorch, "mxnet": in_mxnet}
 
 if __name__ == "__main__":
     config = parse(sys.argv[1:])
-    # MKL-DNN does not support fp16. Without MKL-DNN, MXNet computes in fp16 on the CPU, except for matrix products.
+    # MKL-DNN cannot compute in fp16. Without MKL-DNN, MXNet computes in fp16 on the CPU, except for products of
+    # matrices.
     os.environ["MXNET_MKLDNN_ENABLED"] = "0"
-    if not holds_weights_only():  # MXNet's servers start when MXNet is imported.
+    if not holds_weights_only():  # Import MXNet only here, because a server starts to serve when MXNet is imported.
         CHOOSE[config.framework](importlib.import_module(__main__.program_of(config)))
     importlib.import_module("live_state").main()

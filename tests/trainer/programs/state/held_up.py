@@ -1,4 +1,4 @@
-"""Run as a rank of any program: print the memory that the rank uses, besides the live state, to save or resume."""
+"""Replaces the program on every rank: print how much memory saving or resuming needs beyond the live state."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from distrain_trainer import __main__
 from distrain_trainer.loop import saving
 from distrain_trainer.loop.run import Run
 
-# After STEPS_BEFORE steps the memory of the training itself is known, and the buffer is allocated. The first checkpoint
-# is saved after FIRST_SAVE steps.
+# After STEPS_BEFORE steps, the memory that the training itself needs is known, and the buffer is allocated. The first
+# checkpoint is saved after FIRST_SAVE steps.
 STEPS_BEFORE, FIRST_SAVE = 3, 6
 begin, end_step, finish = Run.begin, Run.end_step, Run.finish
 usual: list[float] = []
 
 
 def mebibytes(name: str) -> float:
-    """Return this process's resident memory as the kernel reports it: VmRSS is the current value, VmHWM the maximum."""
+    """Return this process's resident memory: its present size (VmRSS) or its highest size so far (VmHWM)."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
     assert found
     return int(found[1]) / 1024
@@ -42,7 +42,7 @@ def end_step_and_measure(run: Run, step: int, **named: Any) -> None:
     if made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
-            # A real run allocates the buffer in a thread. The thread ends long before the first checkpoint is due.
+            # In a real run, a thread allocates the buffer. That thread ends long before the first checkpoint is due.
             run.buffer.reserve(saving._plan(run)[-1].end)
     end_step(run, step, **{**named, "may_save": made >= FIRST_SAVE})
 

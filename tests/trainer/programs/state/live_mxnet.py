@@ -1,4 +1,4 @@
-"""Find the training state in MXNet's live objects. See live_state.py."""
+"""Find the training state among the objects that MXNet has in memory. See live_state.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def model_of_this_process(alive: Alive) -> Any:
-    """Return the model: the block with parameters that is not part of another block."""
+    """Return the model: the block that has parameters and is not part of another block."""
     blocks = alive(mx.gluon.Block)
     parts = {id(part) for block in blocks for part in block._children.values()}
     [model] = [block for block in blocks if id(block) not in parts and [*block.collect_params()]]
@@ -46,7 +46,7 @@ def of_trainer(trainer: Any, places: dict[int, str]) -> Iterator[tuple[str, Any]
 
 
 def on_servers(config: Any, parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the type and shape of each trained weight's optimizer state. Only the servers have its values."""
+    """Yield the type and shape of the optimizer's state for each trained weight. The values are only on the servers."""
     for name, parameter in parameters.items():
         if parameter.grad_req != "null":
             state = make_optimizer(config).create_state(0, parameter.list_data()[0])

@@ -1,4 +1,4 @@
-"""Find the training state in PyTorch's live objects. See live_state.py."""
+"""Find the training state among the objects that PyTorch has in memory. See live_state.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
             for slot, value in kept.items():
                 yield f"optimizer.{names[id(parameter)]}.{slot}", value
         for number, group in enumerate(optimizer.param_groups):
-            # `fused` is not part of the state: checkpoints of earlier versions do not contain it.
+            # `fused` does not count as state: checkpoints of earlier versions do not contain it.
             kept = {key: value for key, value in group.items() if key not in ("params", "fused")}
             yield from numbers(f"group.{number}", kept)
     for scheduler in alive(torch.optim.lr_scheduler.LRScheduler):
@@ -35,7 +35,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def model_of_this_process(alive: Alive) -> Any:
-    """Return the model: the module that is not part of another module, apart from DistributedDataParallel."""
+    """Return the model: the module that is not part of another module. DistributedDataParallel does not count."""
     modules = [module for module in alive(torch.nn.Module) if not isinstance(module, DistributedDataParallel)]
     parts = {id(part) for module in modules for part in module.children()}
     [model] = [module for module in modules if id(module) not in parts and any(True for _ in module.parameters())]

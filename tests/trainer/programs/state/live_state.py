@@ -1,8 +1,8 @@
-"""Run as a process of any program: write the state of rank 0's live objects after the last step to /out/live.json.
+"""Replaces the program in every process: at the end, write rank 0's state in memory to /out/live.json.
 
-The program finds the model, optimizer, scheduler and scaler that exist in the process, independently of the objects
-that are saved in checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends. Then the
-last step is the step after which the run stops.
+It finds the model, optimizer, scheduler and scaler in the memory of the process. So it does not depend on the code that
+saves checkpoints. With STOP_AFTER=k, rank 0 receives SIGTERM after step k, as it would when its pod ends. In this case,
+the last step is the one after which the run stops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ end_step = Run.end_step
 
 
 def told(array: Any) -> dict[str, Any]:
-    """Return the type, shape and digest of an array or a number. Return a description of a server's array unchanged."""
+    """Return the type, shape and digest of an array or of a number.
+
+    If it is already a description of an array on a server, return it unchanged.
+    """
     if isinstance(array, dict):
         return array
     array = np.asarray(array)
@@ -38,7 +41,7 @@ def told(array: Any) -> dict[str, Any]:
 
 
 def alive(kind: Any) -> list[Any]:
-    """Return all live objects of a class in this process."""
+    """Return all objects of a class that exist in this process."""
     return [each for each in gc.get_objects() if issubclass(type(each), kind)]
 
 

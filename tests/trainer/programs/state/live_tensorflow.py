@@ -1,4 +1,4 @@
-"""Find the training state in TensorFlow's live objects. See live_state.py."""
+"""Find the training state among the objects that TensorFlow has in memory. See live_state.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Variables of Keras's loss scaler, and their names in checkpoints.
+# The variables of the loss scaler in Keras, and the names that they have in checkpoints.
 SCALER = {"current_loss_scale": "scaler.scale", "good_steps": "scaler.scale-steps"}
 Alive = Callable[[Any], list[Any]]
 
@@ -19,11 +19,11 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
-    # Random generators are not part of the state, because each step seeds them from the seed and the samples seen.
+    # Random generators do not count as state: each step seeds them from the run's seed and the number of samples seen.
     drawing = {id(generator.state) for generator in alive(tf.random.Generator)}
-    # Keras counts the batches of fit, evaluate and predict, which the trainer does not call.
+    # These variables count the batches of fit, evaluate and predict, which the trainer does not call.
     counting = {id(each) for each in (model._train_counter, model._test_counter, model._predict_counter)}
-    # In half precision Keras wraps each weight in an object that casts it.
+    # In half precision, Keras wraps each weight in an object that casts the weight.
     wrapped = {id(each._variable) for each in model.variables if hasattr(each, "_variable")}
     of_model = {id(variable) for variable in model.variables}
     for variable in alive(tf.Variable):
@@ -34,9 +34,9 @@ def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def on_servers(model: Any, graphs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of the model's variables, and of the optimizer's variables on the servers.
+    """Yield the types and shapes of the variables on the servers: those of the model, and those of the optimizer.
 
-    Skip the servers' other variables, which implement the barrier and stop requests.
+    Skip the other variables on the servers, which are for the barrier and for requests to stop.
     """
     [graph] = graphs
     for variable in model.variables:

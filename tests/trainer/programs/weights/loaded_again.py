@@ -1,4 +1,4 @@
-"""Run as the only rank of a PyTorch program: train, then load the saved weights into a new model."""
+"""Replaces a PyTorch program with a single rank: train, then load the saved weights into a new model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain_trainer.config import parse
 from distrain_trainer.models import describe
 
 __main__.main(sys.argv[1:])
-# Imported only here, because the program sets environment variables before it imports PyTorch.
+# Import PyTorch only here, because the program sets environment variables before it imports PyTorch.
 torch: Any = importlib.import_module("torch")
 models: Any = importlib.import_module("distrain_trainer.pytorch.models")
 name = parse(sys.argv[1:]).model

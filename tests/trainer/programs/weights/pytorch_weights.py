@@ -1,4 +1,4 @@
-"""Run as a rank of a PyTorch program: train without dropout, and write this rank's weights to a file in /out."""
+"""Replaces a PyTorch program on every rank: train without dropout, and write this rank's weights to a file in /out."""
 
 from __future__ import annotations
 

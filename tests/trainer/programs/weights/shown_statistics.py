@@ -1,6 +1,6 @@
-"""Run as a program's ranks: each rank writes its batch normalization statistics to /out/<rank>.npz.
+"""Replaces the program on every rank: each rank writes its batch normalization statistics to /out/<rank>.npz.
 
-Each rank writes the running means and variances when the evaluation begins.
+A rank writes its running means and variances when the evaluation begins.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run as a rank of TensorFlow's Horovod program: train without dropout, and write this rank's weights to /out.
+"""Replaces TensorFlow's Horovod program on every rank: train without dropout, and write this rank's weights to /out.
 
-The rank writes its weights twice: after building the model, before rank 0 shares its weights; and at the end.
+The weights are written twice: once after the model is built and before rank 0 shares its weights, and once at the end.
 """
 
 from __future__ import annotations

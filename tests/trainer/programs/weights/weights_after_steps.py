@@ -1,6 +1,6 @@
-"""Run as the ranks of an MXNet program: write each rank's weights after the training to /out/<rank>.npz.
+"""Replaces an MXNet program on every rank: after the training, write this rank's weights to /out/<rank>.npz.
 
-The model has no dropout, so the same samples give the same weights on any number of ranks.
+The model has no dropout, so the same samples lead to the same weights on any number of ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Run under mpirun: train on digits, and print on rank 0 each rank's checksum of the weights before and after."""
+"""Runs under mpirun: train on digits.
+
+Rank 0 then prints the checksums of every rank's weights before and after the training.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def main() -> None:
     shared_start = checksum(model.variables)
     log = Log(speaks=False)
     run = Run.begin(config, dataset, KerasState(model, optimizer), ProcessGroup.of_horovod(hvd), log)
-    # An epoch has 23 steps. Its last global batch has 29 samples instead of 64.
+    # An epoch has 23 steps. The last global batch of the epoch has 29 samples instead of 64.
     evaluator = Evaluator(run, 0, lambda: (0, 0), lambda path: None, "")
     program.train(dataset, model, optimizer, evaluator, Ema(config, model))
     end = checksum([*model.variables, *optimizer.variables])
