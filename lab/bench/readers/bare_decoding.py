@@ -25,7 +25,7 @@ def main(shard: Path) -> None:
     cores = len(os.sched_getaffinity(0))
     with shard.open("rb") as file:
         images = [image for image, _ in samples_in(file)]
-    # The processes are forked, so each has the images.
+    # The worker processes are forked, so each of them can read the list of images without a copy.
     ready: Barrier = multiprocessing.Barrier(cores)
     results: multiprocessing.Queue[tuple[float, float]] = multiprocessing.Queue()
     for number in range(cores):

@@ -20,7 +20,7 @@ from lab.s3.server import Server
 
 # ImageNet's images are 400x350 pixels and 110 KB on average.
 WIDTH, HEIGHT, QUALITY, NOISE = 500, 375, 92, 19
-# The number of different images. The shards repeat them.
+# The number of distinct images in the data set. The shards repeat them.
 DIFFERENT = 100
 BUCKET, TAR = "bench", "tar"
 

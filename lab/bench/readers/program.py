@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-# The size of the crops in pixels, and the range of their share of an image's area and of their aspect ratio.
+# The side of a crop in pixels; the range of a crop's share of the image's area; the range of its aspect ratio.
 SIDE = 224
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 BATCH = 32

@@ -14,9 +14,10 @@ from lab.written_part import with_part
 PAGE = REPOSITORY / "docs" / "data.md"
 BEGIN = "<!-- made by make bench-readers -->\n"
 DISTRAIN = "distrain"
-# The trainer on local shards, and the bare loop of its decoding library.
+# The first row is the trainer on local shards, and the second row is a bare loop over its decoding library.
 LOCAL, BARE = "distrain, local files", "bare loop of Pillow"
-# tf.data without antialiasing, as in TensorFlow's own examples. The other readers' pixels are antialiased.
+# This row is tf.data without antialiasing, as in TensorFlow's own examples. The other readers antialias when they scale
+# an image.
 TF_DATA = "tf.data"
 OTHER_PIXELS = "tf.data, not antialiased"
 SHARE = 0.9
@@ -30,7 +31,7 @@ class Figure:
     processor: float
 
 
-# The figures of each round, by the reader's name and whether it decodes.
+# For each round of the bench, the measured figures by the reader's name and by whether the reader decodes.
 Figures = dict[tuple[str, bool], list[Figure]]
 Medians = Mapping[tuple[str, bool], Figure]
 

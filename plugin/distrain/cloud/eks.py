@@ -54,7 +54,7 @@ def _gpu_group(plan: Plan) -> dict[str, Any]:
 
 
 def _base(group: Group) -> dict[str, Any]:
-    # The accelerated image of this family has NVIDIA's driver.
+    # The accelerated image of this image family contains NVIDIA's driver.
     found: dict[str, Any] = {"name": group.name, "instanceType": group.instance.type, "amiFamily": "AmazonLinux2023"}
     return {**found, "labels": dict(group.labels)} if group.labels else found
 

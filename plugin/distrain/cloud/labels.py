@@ -8,13 +8,13 @@ from distrain.errors import ValuesError
 from distrain.instances.table import AKS, EKS, GKE, INSTANCE_TYPE, Instance
 
 ZONE = "topology.kubernetes.io/zone"
-# The labels with which each provider names a node's group.
+# For each provider, the labels that contain the name of a node's group.
 GROUP = {
     EKS: ("alpha.eksctl.io/nodegroup-name", "eks.amazonaws.com/nodegroup"),
     GKE: ("cloud.google.com/gke-nodepool",),
     AKS: ("agentpool", "kubernetes.azure.com/agentpool"),
 }
-# The label of spot nodes, and the setting that creates a group of spot nodes.
+# For each provider, the label of spot nodes and the setting that creates a node group of spot nodes.
 SPOT = {
     "eks.amazonaws.com/capacityType": "`spot: true`",
     "cloud.google.com/gke-spot": "--spot",

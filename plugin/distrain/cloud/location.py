@@ -10,8 +10,8 @@ from msgspec import Struct
 from distrain.errors import ValuesError
 from distrain.instances.table import AKS, EKS, GKE
 
-# The region if neither --region nor --zone is given: eksctl's default, and the region in GKE's and AKS's first
-# examples.
+# The default region, used if neither --region nor --zone is given. For EKS it is eksctl's default; for GKE and AKS it
+# is the region in the first examples of their documentation.
 DEFAULTS = {EKS: "us-west-2", GKE: "us-central1", AKS: "eastus"}
 GKE_ZONE = "us-central1-a"
 ZONES = {EKS: r"[a-z]{2}(-[a-z]+)+-\d+[a-z]", GKE: r"[a-z]+-[a-z]+\d+-[a-z]", AKS: r"[1-3]"}

@@ -18,7 +18,7 @@ from distrain.workload.gang_schedulers import BY_VALUE
 from distrain.workload.kinds import KUBEFLOW, Install
 from distrain.workload.manifest import Job, PodRole
 
-# GKE gives its GPU nodes this taint, with the GPUs' resource as its key.
+# GKE gives its GPU nodes a taint whose key is the resource name of the GPUs.
 VALUE, EFFECT = "present", "NoSchedule"
 RDMA, STORAGE = "rdma/", "ephemeral-storage"
 GKE_INTERFACES = "networking.gke.io/interfaces"

@@ -18,7 +18,7 @@ Prices = Mapping[str, Decimal]
 def read(path: str) -> Prices:
     """Return the price of an hour by instance type; raise ValuesError that names a wrong line."""
     try:
-        text = files.read(path, files.VALUES).decode("utf-8-sig")  # Editors of Windows write a byte order mark.
+        text = files.read(path, files.VALUES).decode("utf-8-sig")  # Windows editors write a byte order mark.
     except (OSError, ValueError) as error:
         raise ValuesError(f"{FLAG}: {path} cannot be read: {reason(error)}; name another file") from error
     found: dict[str, Decimal] = {}

@@ -15,7 +15,7 @@ from distrain.workload.kinds import Install
 from distrain.workload.wording import counted
 
 WIDTH = 118
-# The operators' releases that distrain's own tests run, and each release's folder for `kubectl apply -k`.
+# For each operator, the release that distrain's own tests use, and the folder of its repository for `kubectl apply -k`.
 RELEASES = {"mpi-operator": "v0.8.0", "training-operator": "v1.8.1"}
 REPOSITORIES = {"mpi-operator": "kubeflow/mpi-operator", "training-operator": "kubeflow/trainer"}
 STANDALONE = "/manifests/overlays/standalone"

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# A function that measures the nodes' capacity for a job. Its arguments are a function that renders the job, and the
-# name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
+# A function that measures the nodes' capacity for a job. The arguments of the function are a function that renders the
+# job, and the name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
@@ -89,7 +89,8 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # If nothing in the file was derived yet, only a total that is not split among the workers is out of date.
+    # If the file has no derived values yet, a missing value counts as outdated only if it is the split of the total
+    # over the workers.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)

@@ -22,7 +22,7 @@ TRAINER = "distrain_trainer"
 # of a copy to host memory in bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
-# The largest number that the schema allows for the batch size, the steps and the epochs.
+# The schema allows at most this number for the batch size, the steps and the epochs.
 MOST = 2**31 - 1
 
 Figure = tuple[str, str]

@@ -15,12 +15,12 @@ BASE_BATCH = 256
 # Gradients are sent and weights are stored in fp32, whatever trainer.precision is.
 BYTES_PER_NUMBER = 4
 
-# Mean days between failures that end a job, per GPU: 6.50 failures in 1000 node-days of nodes with 8 GPUs, cluster
-# RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
-# arXiv:2410.21680).
+# Mean number of days until a GPU's failure ends a job. Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale
+# Machine Learning Research Clusters", arXiv:2410.21680) report 6.50 failures in 1000 node-days for cluster RSC-1, whose
+# nodes have 8 GPUs.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# RSC-1 is well maintained. At most this many seconds pass between two checkpoints, because other clusters fail more
-# often than RSC-1.
+# RSC-1 is well maintained. The largest number of seconds between two checkpoints. It limits the result of the formula,
+# because other clusters fail more often than RSC-1.
 LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 FILE = Path(__file__).parents[1] / "chart" / "files" / "models.json"
-# This entry of the list stands for a user's own model.
+# This entry of the list of models stands for a user's own model.
 OWN = "module:function"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distrain.workload.manifest import Job
 
 GIBIBYTE = 2**30
-# A share of at least CORE millicores (or of at least one GiB) is rounded down to whole cores (or GiB).
+# A share of at least CORE millicores is rounded down to whole cores, and a share of at least one GiB to whole GiB.
 CORE = 1000
 
 

@@ -13,17 +13,17 @@ from distrain.imports.ledger import Ledger, leaves
 from distrain.imports.secrets import quoting
 from distrain.redact import HIDDEN, SHORTEST
 
-# Returns the chart's messages about values; none if it renders them.
+# A function that returns the chart's messages about invalid values, or an empty list if the chart renders the values.
 Judge = Callable[[dict[str, Any]], Sequence[str]]
-# Values without which there is no job.
+# Values that the chart needs to render a job.
 ESSENTIAL = {
     *(("image", "repository"), ("workers", "replicas"), ("command",), ("framework",), ("strategy",), ("job", "kind")),
     *(("job", "elastic"), ("image", "tag")),
 }
-# Each round removes at least one value, and a job has about a hundred values.
+# Each round removes at least one value, and a job has about a hundred values, so 200 rounds are enough.
 ROUNDS = 200
 PATH = re.compile(r"(?:distrain: )?([A-Za-z][^\s:]*): (.*)", re.DOTALL)
-# Maps whose keys users and drivers choose, so that each may name a credential.
+# Users and drivers choose the keys of these maps, so any key may be the name of a credential.
 FREE = {
     "annotations",
     "labels",
@@ -164,6 +164,7 @@ def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool
     if not isinstance(found, str):
         return False
     if name == "image":
-        # An image's name contains a credential only as a login before the registry; a tag such as token:1 is harmless.
+        # The name of an image contains a credential only if a login precedes the registry. A tag such as token:1 is
+        # harmless.
         return bool(re.search(r"@(?!\w+:[0-9a-f]{32})", found))
     return (parent in FREE and is_credential(name, found)) or credentials.holds(found)

@@ -24,7 +24,8 @@ KINDS = {
     "tf": "TFJob",
 }
 SHORT = {"e": "env", "d": "data", "a": "annotation", "l": "label", "p": "priority", "n": "namespace"}
-# Flags that only `arena submit tfjob` has: repeatable flags, flags without a value, and other flags.
+# Flags that only `arena submit tfjob` has. TFJOB_MANY are repeatable flags, TFJOB_ALONE are flags without a value, and
+# TFJOB_ONE are all others.
 TFJOB_MANY = {"worker-selector", "ps-selector", "chief-selector", "evaluator-selector"}
 TFJOB_ALONE = {"chief", "evaluator"}
 TFJOB_ONE = {

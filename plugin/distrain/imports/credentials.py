@@ -17,33 +17,35 @@ from distrain.imports.secrets import logins
 from distrain.imports.secrets.names import OF_NAME, has_parts
 from distrain.redact import HIDDEN, SHORTEST, redact, remember
 
-# The words of a name: access_key_id, accessKeyId and access-key-id have three each.
+# Split a name into its words: access_key_id, accessKeyId and access-key-id all have three words.
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CERTAIN = re.compile(
     r"token$|passw|passcode|^pass$|pwd?$|^psw$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
     r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$|^[as]k$|^akid$|^aksk$"
     r"|(access|secret)id$"
 )
-# Two words at the end of a name: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
+# A name that ends with one of these pairs of words belongs to a login: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
 PAIRS = {("access", "id"), ("ak", "id"), ("sk", "id"), ("user", "name")}
-# A password may be a number, other credentials are not.
+# The value of a name with one of these words is a credential even if it is a number. Under other names, numbers are
+# harmless.
 NUMERIC = re.compile(r"passw|passphrase|^pin$")
-# Words of a name whose value may also be harmless: a file's path, as in --pat /run/pat, or a word without digits.
+# A name with one of the words in UNCERTAIN may also have a harmless value: the path of a file, as in --pat /run/pat, or
+# a word without digits. Its value is a credential only if RANDOM matches it.
 RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
 UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
 # A name that ends in one of these words describes an object: SECRET_NAME is the name of a secret, not a secret.
 OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "length", "type", "limit", "count"}
-# `key` names a credential after one of these words. Elsewhere, as in --label-key species, the value decides: a value
-# that looks like a word is not a credential.
+# The word `key` marks a credential if one of these words precedes it. After any other word, as in --label-key species,
+# the value decides: if the value looks like a plain word, it is not a credential.
 OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
 LOGIN = {"user", "username", "login"}
-# Values that are never credentials, whatever their name is.
+# Values that are never credentials, whatever name they have.
 HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|…|)")
-# A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
+# A reference to a variable, which stands in place of a value: as a shell, Kubernetes or Windows writes it.
 VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
-# A value that a script reads from elsewhere: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
+# A value that a script reads at run time: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
 REFERENCE = re.compile(r"(?:(?:Basic|Bearer)\s+)?(?:\$[({].*|`.*|\$\w+|%\w+%)", re.DOTALL)
-# A text without a sign that no word, path or hash in hexadecimal digits looks like: 20 characters or more.
+# A random text of at least 20 letters and digits. Words, paths and hexadecimal hashes do not match.
 RANDOM_TEXT = re.compile(
     r"(?<![\w/+.@%-])(?=(?:[a-z0-9]*[A-Z]){3})(?=(?:[A-Z0-9]*[a-z]){3})(?=(?:[A-Za-z]*\d){3})[A-Za-z0-9]{20,}(?![\w/+.-])"
     r"|(?<![\w/+.@%-])(?=(?:[^\sA-Z]*[A-Z]){6})(?=(?:[^\sa-z]*[a-z]){6})(?=(?:[^\s\d]*\d){3})[A-Za-z0-9/+]{40}(?![\w/+.=-])"
@@ -55,18 +57,18 @@ FORMS = re.compile(
     r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
     re.DOTALL,
 )
-# A URL in a text, and the parts that make a URL secret: a login, a token in place of a user name, a signature, or the
-# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://. A login may also stand
-# before a host without a scheme, but not an image's name before its digest.
+# A URL in a text, followed by the parts that make a URL secret: a login, a token in place of a user name, a signature,
+# or the path of a webhook. Only hdfs://, abfss:// and ssh:// commonly have a user name without a password. The pattern
+# also finds a login before a host without a scheme. It does not match an image's name before a digest.
 URL = re.compile(
     r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
     r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
     r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]{0,300}:(?!\$[({]?\w+[)}]?@)[^@\s]{0,300}@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]{1,300}@"
-    # A token with a slash: what stands before the slash is no host.
+    # A token that contains a slash. The text before the slash does not look like a host.
     r"|https?://[^/\s@?#:.]{8,300}/[^\s@?#]{0,300}@[A-Za-z][\w-]*\."
-    # A login whose end a shell cut off at a special character: what follows the colon is no port.
+    # A login that a special character of the shell has cut off. The text after the colon does not look like a port.
     r"|(?<!docker)(?<!oci)://[^/\s:@]{1,300}:(?=[^\s/]{0,300}\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
     r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
@@ -82,24 +84,25 @@ PAIR = re.compile(
     r"""(?:\bname\\?["']?\s*[:=]\s*\\?["']?(?P<quoted>[\w.-]+)\\?["']?\s*[,\n]\s*\\?["']?value\\?["']?\s*[:=]\s*\\?["']?"""
     r"""|<name>\s*(?P<tag>[\w.-]+)\s*</name>\s*<value>\s*)(?P<value>[^\s"'\\<>{},]+)"""
 )
-# The rest of a value of several parts in a shell, as in TOKEN=a"b"'c'.
+# The remaining parts of a value that a shell joins from several quoted parts, as in TOKEN=a"b"'c'.
 GLUED = re.compile(r"""(?:"[^"\s]*"|'[^'\s]*'|(?<=["'])[^\s;&|"'\\,:)}\]]+)+""")
-# A value that a script uses if a variable is not set.
+# Matches the default in a script's ${NAME:-value}, which is used if the variable is not set.
 DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=+](?P<value>[^}]*)\}")
 # A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
 LOGIN_FLAG = re.compile(r"""(?:^|[\s"'(=])(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
 LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
 SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
-# A name, and the sign between it and its value.
+# A name, followed by the sign that separates it from its value.
 NAME_BEFORE = re.compile(r"(?<![\w.-])(--[A-Za-z][\w-]+(?=[\s=])|[A-Za-z_]\w*(?==))[\s=]+[\"']?$")
-# Names of options with one dash, and a word of a sentence with the credential behind it.
+# SINGLE has names of options that may be written with a single dash. PROSE finds a credential after a word such as
+# `password` in a sentence.
 SINGLE = {"password", "passwd", "pass", "token", "secret", "key", "apikey", "accesskey", "secretkey", "username"}
 PROSE = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|token|secret|(?:api|access)[ _-]?key)\s+(?:is\s+|was\s+)?"
     r"(?P<secret>(?=[^\s\d]*\d)[^\s\"'$/\\;&|]{8,})"
 )
 VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Start, end and name of a credential in a text.
+# The start, the end and the name of a credential in a text.
 Span = tuple[int, int, str]
 
 
@@ -119,7 +122,7 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
-        # -pPASSWORD looks like the name of an option, and PASS=WORD like a variable.
+        # -pPASSWORD looks like an option's name, and PASS=WORD looks like a variable, so neither is used as a name.
         is_glued = re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE
         name = name if has_parts(name, OF_NAME) and not is_glued else "credential"
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"

@@ -121,7 +121,7 @@ class Draft(Struct):
     def lose(self, path: Path, why: str) -> None:
         """List a value of the source that is left out, if the source has it."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
-            # If the job was converted from another form, two of its parts may come from the same place of the source.
+            # If the job was converted from another format, two of its parts may come from the same place in the source.
             if (self.place(path), hidden(why)) not in self.lost:
                 self.lost.append((self.place(path), hidden(why)))
             self.ledger.settle(path)

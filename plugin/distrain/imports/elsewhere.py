@@ -7,7 +7,7 @@ from distrain.imports.jobs.run_policy import KEYS, NO_VALUE
 from distrain.imports.jobs.spread import TOP, TOP_OF_PROGRAMS
 from distrain.imports.ledger import Path
 
-# The names of fields in sources, and the chart's values for them.
+# For each field name in the sources, the value of the chart that has the same purpose.
 VALUES = {
     **{key: f"podSpec.{key}" for key in POD_SPEC},
     **{key: key for key in (*SAME, *TOP_OF_PROGRAMS, "sidecars", "serviceAccountName", "runAsUser")},

@@ -19,7 +19,7 @@ from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import repeated_keys, yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
-# Job resources that the chart does not create.
+# Kinds of job resources that distrain's chart does not render, but that the import reads.
 TRAINJOB, JOBSET, MPIJOB = (
     (VERSION, "TrainJob"),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"),
@@ -32,7 +32,7 @@ JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"
 HOROVOD, SLURM = "values of the chart stable/horovod", "batch script of Slurm"
 ARENA = "command line of arena"
 ALL = f"a job of the Kubeflow operators ({TAKEN}), a JobSet, an {FFDL}, {KSONNET}, {HOROVOD}, a {SLURM}, or a {ARENA}"
-# Kinds that people keep in the file of a job, and what happens to these objects.
+# Kinds of objects that people keep in the same file as a job, and what happens to these objects.
 BESIDE = {
     "Secret": "it is not in the values; keep it in the cluster",
     "ConfigMap": "it is not in the values; keep it in the cluster if the job mounts it",
@@ -91,7 +91,7 @@ def find_job(text: str, origin: str) -> Found:
     except yaml_loader.NotYamlError as error:
         raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
     if repeated := repeated_keys.mistakes(text):
-        # kubectl and Helm take the last value, without a word.
+        # For a repeated key, kubectl and Helm silently use the last value, so the import refuses it.
         raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]

@@ -27,7 +27,7 @@ WORKERS, TIMEOUT = 4, 300
 NOTHING = (None, "", "null")
 GENERATE = re.compile(r"^\s*ks\s+generate\s", re.MULTILINE)
 BLOCK = re.compile(r"^\s*\{.*\bcomponents\s*:\s*\{", re.DOTALL)
-# Comments, texts in quotes, and blocks of text of Jsonnet.
+# Jsonnet's comments, quoted texts and text blocks.
 JSONNET = re.compile(
     r"""//[^\n]*|\#[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\|\|\|\n.*?\n\s*\|\|\|""", re.DOTALL
 )
@@ -41,7 +41,7 @@ LEFT_OUT = {
     "uploadDataFrom": COPIES,
     "uploadDataTo": COPIES,
 }
-# Parameters for which distrain needs no value.
+# Parameters of the package that distrain does not need.
 KNOWN = ("name", "namespace")
 
 
@@ -91,7 +91,7 @@ def _size(draft: Draft, origin: str) -> None:
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}
     limits |= _pairs(draft, "customResources")
-    # The package's parameters are limits of the workers.
+    # The package uses these parameters as resource limits of the workers.
     inner = Draft(Ledger({"limits": limits | ({"nvidia.com/gpu": numbers["gpu"]} if numbers["gpu"] else {})}), "")
     carry_resources(inner, "workers", ())
     sources = {"cpu": "cpu", "memory": "memory", "nvidia.com/gpu": "gpu"}
@@ -222,7 +222,7 @@ def _as_yaml(found: re.Match[str]) -> str:
         return '"' + word[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
     if word.startswith("|||"):
         lines = [line.strip() for line in word.split("\n")[1:-1]]
-        # Each later value stays on its line, for messages.
+        # Each remaining value keeps its line number, so that messages can name the line.
         return '"' + "\\n".join(lines).replace('"', '\\"') + '"' + "\n" * word.count("\n")
     return word
 

@@ -11,10 +11,10 @@ from distrain.redact import HIDDEN
 
 Path = tuple[str | int, ...]
 
-# A key that people read as one word of a path.
+# A key that a path can show without brackets and quotes.
 PLAIN = re.compile(r"[\w-]+")
 
-# A part of a path that stands for several parts.
+# Matches any parts of a path at this position.
 MANY = "|"
 
 

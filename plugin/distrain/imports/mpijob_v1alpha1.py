@@ -18,7 +18,8 @@ SPEC: Path = ("spec",)
 TEMPLATE: Path = ("spec", "template")
 LAUNCHER: Path = ("spec", "mpiReplicaSpecs", "Launcher")
 WORKER: Path = ("spec", "mpiReplicaSpecs", "Worker")
-# The field for the total of processing units, and the field for the units of a node: older and newer names.
+# Pairs of fields: the total number of processing units, and the number of units per node. The API has an older and a
+# newer name for both.
 UNITS = {"gpus": "gpusPerNode", "processingUnits": "processingUnitsPerNode"}
 KEPT = ("backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy")
 GPU, CPU = "nvidia.com/gpu", "cpu"

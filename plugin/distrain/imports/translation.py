@@ -12,7 +12,7 @@ from distrain.imports.jobs.job_resource import read_job
 from distrain.imports.ledger import Ledger, Path, leaves, text
 from distrain.imports.secrets import quoting
 
-# Lists in a pod whose items a strategic merge patch identifies by this key.
+# Lists in a pod spec, with the key by which a strategic merge patch identifies their items.
 MERGED = {
     "containers": "name",
     "initContainers": "name",
@@ -21,7 +21,7 @@ MERGED = {
     "imagePullSecrets": "name",
     "volumeMounts": "mountPath",
 }
-# Lists in which a patch changes fields of an item. In other lists, a patch replaces the item.
+# In these lists, a patch changes single fields of an item. In all other lists, a patch replaces whole items.
 DEEP = {"containers", "initContainers"}
 
 

@@ -16,7 +16,7 @@ from distrain.values.commented_yaml import Entry, Schema, Section, opened, text
 from distrain.yaml import yaml_writer
 
 WIDTH = 116
-# The widest list that is written on one line.
+# The largest width of a list that is written on one line.
 LINE = 90
 MISSING = object()
 
@@ -84,7 +84,7 @@ def _items(value: list[Any]) -> list[str]:
     """Return the lines of each item of a list. PyYAML takes a millisecond to begin, and a list may be long."""
     parts = [*_parts(value)]
     if len(set(map(id, parts))) < len(parts):
-        # A part that two items share would become an alias of the first.
+        # If two items shared a part, PyYAML would write an alias for the second.
         return [_dump([each]) for each in value]
     return re.split(r"\n(?=- )", _dump(value))
 

@@ -30,16 +30,19 @@ EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
 KERNEL_SHARE = 0.075
 EVICTION = 100 * MIB
 HUGE_PAGES_OF_EFA = 5128 * 2 * MIB
-# What the cluster's own DaemonSets ask of each node: network, proxy, storage, logs, metrics. CPUs are millicores.
+# Estimated requests of the cluster's own DaemonSets on each node: network, proxy, storage, logs, metrics. CPUs are
+# millicores.
 DAEMONS: Units = {"cpu": 500, "memory": GIB}
-# The largest number of pods on EKS, for types of up to this number of CPUs; and AKS's default with its overlay network.
+# Each entry of EKS_PODS has a number of CPUs, and the largest number of pods per node on EKS types with at most that
+# number of CPUs. AKS_PODS is AKS's default with its overlay network.
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Millicores reserved for each core, up to this number of cores; the last entry is for all further cores.
+# Each entry has a number of cores, and the millicores that kubelet reserves for each core up to that number. The last
+# entry applies to all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
-# The share reserved of the memory up to this many GiB.
+# Each entry has a number of GiB, and the share of the memory up to that number that GKE reserves.
 GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 
 

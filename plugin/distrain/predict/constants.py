@@ -17,11 +17,11 @@ from distrain.predict.numbers import short, told
 from distrain.predict.step import Constants, step_seconds
 from distrain.predict.work import Work
 
-# The share of a network's nominal bandwidth that the published runs reached, in the median: see docs/prediction.md.
+# The published runs reached this median share of their network's nominal bandwidth: see docs/prediction.md.
 REACHED = 0.36
 BITS = 8
 NO_RATE = "add --rate N, the samples/sec of one GPU, or --record PLACE, the record of a run"
-# A measured size is reported if the prediction with the constants is off by more than this share.
+# A measured size is reported if the model's prediction for it is off by more than this share.
 MOST_MISSED = 0.1
 
 
@@ -118,7 +118,7 @@ def _of_smallest(
     """Find the compute time from one size, with the network that is known without the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
-        # The compute time then includes the exchange within the worker.
+        # If the test covers no exchange within a worker, the measured compute time includes this exchange.
         network, notes = replace(network, within=0.0), links.notes
     algorithm = SERVERS if given.is_served else given.algorithm or TREE
     return computing(buckets, smallest, Constants(0.0, network, algorithm, SPREAD)), notes

@@ -14,12 +14,13 @@ from distrain.predict.step import Constants, step_seconds
 
 # Seconds per byte at 10 GB/s, the speed of PCIe 3.0 with 16 lanes. Used if the link within a worker was not measured.
 WITHIN = 1 / 10e9
-# The spread of a worker's times if it cannot be found: see docs/prediction.md.
+# The spread of the workers' step times, used if the measurements do not show it: see docs/prediction.md.
 SPREAD = 0.01
 MOST_SPREAD = 0.08
-# A network of 1 MB/s is slower than any that runs train on.
+# Slower than any network on which people train: 1 MB/s, as seconds per byte.
 SLOWEST = 1e-6
-# If the default algorithm's error is at most this share at every size, no other is tried: runs vary by as much.
+# If the default algorithm explains every size with at most this relative error, no other algorithm is tried, because
+# repeated runs differ by as much.
 CLOSE = 0.02
 STEPS_OF_SEARCH = 40
 GRID = 16
@@ -78,7 +79,7 @@ def _fitted(
     if algorithm not in (RING, TREE):
         return found
     network, is_told = found.network, within is not None or slots > 1 or len(measured) > len(several) + 1
-    # The slower link decides the time, so a faster link's speed cannot be found.
+    # The slower of the two links decides the time, so the measurements cannot show how fast the faster link is.
     if is_told:
         return replace(found, network=replace(network, between=max(network.between, network.within)))
     return replace(found, network=replace(network, within=min(WITHIN, network.between)))
@@ -92,7 +93,7 @@ def _alone(
     if within is not None:
         return computing(buckets, first, start)
     inside = [each for each in more if each.size.workers == 1]
-    # If the exchange within a worker was not measured separately, it counts as a part of the compute time.
+    # If no measurement shows the exchange within a worker separately, it counts as part of the compute time.
     alone = replace(start, compute=first.seconds / first.batches)
     if inside:
         return _within(alone, buckets, inside[-1])

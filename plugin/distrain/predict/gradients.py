@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-# DDP's bucket_cap_mb is 25 MiB, Horovod's HOROVOD_FUSION_THRESHOLD 128 MiB since 0.21, 64 MiB before.
+# Default bucket sizes: 25 MiB is DDP's bucket_cap_mb, and 128 MiB is Horovod's HOROVOD_FUSION_THRESHOLD since 0.21 (64
+# MiB before).
 DDP_BUCKET = 25 * 2**20
 HOROVOD_BUCKET = 128 * 2**20
-# A backward pass takes about twice as long as the forward pass: it computes two products where that computes one.
+# A backward pass takes about twice as long as a forward pass: for each layer it computes two matrix products, and the
+# forward pass one.
 FORWARD_SHARE = 1 / 3
-# Layers into which a model of unknown layers is divided.
+# If a model's layers are unknown, it is treated as this number of equal layers.
 EVEN_LAYERS = 16
 
 

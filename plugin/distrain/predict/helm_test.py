@@ -12,11 +12,12 @@ from distrain.derive.formulas import all_reduce_bytes
 from distrain.errors import ValuesError
 
 FLAG = "--test"
-# `Ki` and `Mi` as distrain_trainer.allreduce prints them. A time, a pod's name or a rank may precede a line.
+# distrain_trainer.allreduce prints sizes with the units `Ki` and `Mi`. In a log, a line may start with a time, a pod's
+# name or a rank.
 HEAD = re.compile(r"all-reduce of float32 over (\d{1,6}) ranks")
 LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+ *$", re.MULTILINE)
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-# If an all-reduce takes more seconds than this, its line is damaged.
+# An all-reduce of more than this number of seconds means that the line is damaged.
 LONGEST = 3600.0
 
 
@@ -33,7 +34,7 @@ def read(text: str, place: str) -> Tested:
 
     Raises ValuesError if the log has no table for at least two ranks and two sizes.
     """
-    # If the log has several tests, the last one counts.
+    # If the log contains several tests, the last test is used.
     *_, head = [None, *HEAD.finditer(text)]
     table = text[head.end() :] if head else ""
     rows = [(float(size) * UNITS[unit], float(time) * 1e-6) for size, unit, time in LINE.findall(table)]

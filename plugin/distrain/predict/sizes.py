@@ -81,7 +81,8 @@ def _row(
 ) -> Row:
     seconds = step_seconds(constants, buckets, size)
     rate = size.ranks * work.batch / seconds
-    # Steps are larger with more ranks, so that equally long runs have the same samples.
+    # With more ranks a step covers more samples. Runs of equal length must cover the same samples, so the hours follow
+    # from the samples and not from the steps.
     hours = work.samples / rate / 3600 if work.samples else None
     cost = None if price is None or hours is None else price.of(size.workers, hours)
     return Row(size, exchange, seconds, rate, constants.compute / seconds, hours, cost)

@@ -13,7 +13,7 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Manifests may contain objects of these kinds, which have no namespace.
+# Manifests may contain objects of these kinds. The objects have no namespace.
 OF_CLUSTER = frozenset(
     (
         *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),

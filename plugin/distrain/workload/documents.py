@@ -17,8 +17,8 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
-# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most MOST_OF_PREFIX characters from
-# generateName
+# Kubernetes apiserver pkg/storage/names/generate.go: the API server keeps at most MOST_OF_PREFIX characters of
+# generateName in a generated name.
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
 DATA_KINDS = (("v1", "ConfigMap"), ("v1", "Secret"))

@@ -37,7 +37,7 @@ class GangScheduler(Struct, frozen=True):
 VOLCANO = GangScheduler("Volcano", "scheduling.volcano.sh", "PodGroup", "volcano")
 SCHEDULER_PLUGINS = GangScheduler("scheduler-plugins", "scheduling.x-k8s.io", "PodGroup", "scheduler-plugins-scheduler")
 KUEUE = GangScheduler("Kueue", "kueue.x-k8s.io", "LocalQueue")
-# The gang schedulers, each by the value of gang.scheduler that selects it.
+# The gang schedulers by the value of `gang.scheduler` that selects each of them.
 BY_VALUE = {"volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS, "kueue": KUEUE}
 PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 

@@ -20,7 +20,7 @@ from distrain.imports.ledger import Path, leaves
 from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
-# Programs that keep an MPIJob's workers running until mpirun connects.
+# A worker of an MPIJob runs one of these programs to stay alive until mpirun connects.
 IDLE = {"sshd", "sleep", "tail"}
 # Commands that prepare sshd in a worker's script. distrain-worker does not need them.
 SSHD_SETUP = {"mkdir", "ssh-keygen", "service", "chmod", "exec", "chown", "cp"}
@@ -30,8 +30,8 @@ LIMITS = ("workers", "resources", "limits")
 RDMA = re.compile(r"rdma|efa$|hca|infiniband|/ib", re.IGNORECASE)
 
 
-# Parts of a script whose effect depends on where or how often a shell runs them: a substitution, the host's name,
-# output to a file.
+# Parts of a script whose effect depends on the pod that runs them, or on how often they run: command substitution, the
+# host's name, output to a file.
 ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])>{1,2}\s*[^\s&;|>]+")
 
 
@@ -230,7 +230,7 @@ def words_of(draft: Draft, place: Path) -> list[str]:
     """Return the words of a container's command and args."""
     found = [draft.ledger.get((*place, key), []) for key in ("command", "args")]
     words = [str(word) for words in found for word in (words if isinstance(words, list) else [words])]
-    # One word with spaces cannot be a program's name; it is meant as a line of a shell.
+    # A single word that contains spaces cannot be a program's name, so it is read as a line for a shell.
     return shell.words_of(words[0]) if len(words) == 1 and " " in words[0].strip() else words
 
 
@@ -242,7 +242,7 @@ def _is_idle(words: list[str]) -> bool:
         return False
     names = [each.words[0].text for each in commands] if commands else words[:1]
     programs = [PurePosixPath(name).name for name in names]
-    # `exec sshd`, and sshd among the commands that prepare it.
+    # sshd may be started with `exec sshd`, or stand among the commands that prepare it.
     lines = [word.text for each in commands or () for word in each.words]
     waits = bool(IDLE & {PurePosixPath(word).name for word in (lines or words[:1])})
     return waits and set(programs) <= IDLE | SSHD_SETUP | SILENT

@@ -48,7 +48,7 @@ NOUNS = {
     int: "a number",
     float: "a number",
 }
-# Fields whose form users or other programs choose.
+# Fields whose format is chosen by users or other programs, so that the import does not check it.
 FREE = {"status", "managedFields"}
 
 
@@ -59,7 +59,7 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
             yield from mistakes(each, (*path, index))
     elif isinstance(found, dict):
         for key, value in found.items():
-            # The fields of a volume are kinds of volumes, such as image.
+            # Under `volumes`, keys such as `image` are types of volumes, and not the fields of the same name.
             wanted = "" if path[-2:-1] == ("volumes",) and isinstance(value, dict) else _wanted(key, value)
             if wanted:
                 yield _words((*path, key), value, wanted)

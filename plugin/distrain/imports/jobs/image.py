@@ -13,10 +13,11 @@ from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 LATEST = "latest"
-# The digest after an image's name, with any algorithm.
+# The digest at the end of an image's name, with any hash algorithm.
 DIGEST = re.compile(r"[a-z0-9+._-]+:[0-9a-fA-F]{32,}")
 NO_IMAGE = "is not an image's name: no digest follows @; put a registry's login into a Secret of image.pullSecrets"
-# Words of an image's name or a command that say which framework trains; the first that is found counts.
+# Each entry is a word, and the framework that trains if this word occurs in an image's name or a command. The first
+# match decides.
 FRAMEWORKS = (
     ("mxnet", "mxnet"),
     ("pytorch", "pytorch"),

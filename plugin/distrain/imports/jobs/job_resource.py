@@ -22,22 +22,22 @@ from distrain.imports.secrets import quoting
 from distrain.redact import HIDDEN
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
-# The section of the values for each role of each kind. If several roles have the same section, the first role that the
-# job has is used.
+# For each role of each kind, its section in the chart's values. If several roles share a section, the import uses the
+# first of these roles that the job has.
 SECTIONS = {
     "MPIJob": {"Launcher": "launcher", "Worker": "workers"},
     "PyTorchJob": {"Worker": "workers", "Master": "workers"},
     "TFJob": {"Worker": "workers", "PS": "servers", "Chief": "launcher", "Master": "launcher"},
     "MXJob": {"Worker": "workers", "Server": "servers", "Scheduler": "scheduler"},
 }
-# The roles that the chart's job always has, and their sections in the values.
+# The roles that each job of the chart has, and the section of each role in the values.
 NEEDED = {
     "TFJob": {"PS": "servers", "Chief": "launcher"},
     "MXJob": {"Server": "servers", "Scheduler": "scheduler"},
 }
 FRAMEWORKS = {"PyTorchJob": "pytorch", "TFJob": "tensorflow", "MXJob": "mxnet"}
 PARAMETER_SERVER = ("TFJob", "MXJob")
-# Fields of metadata that the API server sets, or that say who owns the object.
+# Fields of `metadata` that the API server sets, or that name the object's owner.
 STATE = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields", "ownerReferences"),
     *("finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -60,7 +60,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("apiVersion",), ("kind",), ("status",))
     if origins is not None:
-        # A missing cleanPodPolicy needs no note: with the original form, no pods keep GPUs after the job has ended.
+        # A missing cleanPodPolicy needs no note: in the source's own kind, no pods keep GPUs after the job has ended.
         draft.know(("spec", "runPolicy", "cleanPodPolicy"))
     roles = [*_roles(draft, origin)]
     _metadata(draft)

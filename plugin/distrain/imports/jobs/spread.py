@@ -10,7 +10,7 @@ from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs.pod import Parts
 from distrain.imports.ledger import Path, leaves
 
-# Parts of pods that are also keys at the top of the values, where they apply to every pod, and the keys' names.
+# Parts of a pod that have a key at the top level of the values, where they apply to every pod.
 TOP = {
     **{key: key for key in ("nodeSelector", "tolerations", "affinity", "env", "envFrom", "initContainers", "podSpec")},
     **{key: key for key in ("securityContext", "containerSecurityContext", "priorityClassName", "runtimeClassName")},
@@ -18,9 +18,9 @@ TOP = {
     "labels": "podLabels",
     "annotations": "podAnnotations",
 }
-# Keys at the top that reach all pods but the launcher of MPI.
+# Keys at the top level of the values that apply to all pods except the MPI launcher.
 TOP_OF_PROGRAMS = ("volumes", "volumeMounts")
-# Keys that people look for at the top if the job has only one section.
+# Keys that users expect at the top level if the job has only one section.
 ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 
 
@@ -47,7 +47,7 @@ def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> N
     """Carry over the parts of each role, by the section's name."""
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
-    # A mount at the top can use only a volume at the top.
+    # A volume mount at the top level can use only a volume at the top level.
     are_volumes_shared = all(_is_shared_or_absent(parts, key, programs) for key in TOP_OF_PROGRAMS)
     for key in dict.fromkeys(key for section in sections for key in parts[section]):
         over = programs if key in TOP_OF_PROGRAMS else sections

@@ -12,7 +12,7 @@ from distrain.kube.quantities import units
 
 SHM = "/dev/shm"
 GIBIBYTE = 2**30
-# Volumes and folders of the chart's own pods: templates/validate/_validate-volumes.tpl.
+# Names of volumes and mount paths that the chart adds to its own pods: templates/validate/_validate-volumes.tpl.
 TAKEN = {
     "scripts",
     "tmp",

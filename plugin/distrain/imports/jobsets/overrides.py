@@ -16,11 +16,11 @@ from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
 TRAINER: Path = ("spec", "trainer")
-# The step of the runtime's job to which the Trainer gives the program.
+# In the runtime's job, the Trainer sets the user's program only in this step.
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"
-# Lists of patches in the versions of the API. An item's targetJobs names the jobs that it patches.
+# The lists of patches, by the version of the API that has them. An item's targetJobs names the jobs that it patches.
 TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 

@@ -15,7 +15,7 @@ CLAIMS = (
     "the JobSet made one claim for all pods; here each worker gets its own, which its initContainers fill, and which "
     "is deleted with the pod: keep results in output.uri, or in a claim that you make"
 )
-# The owners of labels and annotations that JobSet and Kubernetes' Job set in their pods.
+# Prefixes of the labels and annotations that JobSet and Kubernetes' Job controller set in their pods.
 OWNERS = ("jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
@@ -88,7 +88,8 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
             for container in translation.get((*pod, key)) or []:
                 for entry in container.get("env") or []:
                     field = str(Ledger(entry).get(("valueFrom", "fieldRef", "fieldPath"), ""))
-                    # The chart refuses a variable that the operator sets, and the list of left-out values then says so.
+                    # The chart refuses a variable that the operator sets itself. The list of left-out values then says
+                    # so.
                     if any(owner in field for owner in OWNERS) and entry.get("name") not in own:
                         name = f"{quoting.key(container.get('name'))}: variable {quoting.key(entry.get('name'))}"
                         translation.notes.append(

@@ -18,7 +18,7 @@ from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
-# The container in which the Trainer runs the program: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
+# The Trainer runs the program in the container of this name: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
 NODE = "node"
 MPI_PROGRAMS = {name for name, starter in PROGRAMS.items() if starter == MPI}
 JOB_WHY = "the chart makes no Job of its own for these pods"
@@ -132,7 +132,7 @@ def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[st
         translation.know((*spec, "completions"))
     translation.lose((*spec, "completions"), "as many pods run as spec.parallelism says, and each is a worker")
     if source.get((*spec, "backoffLimit")) == 0:
-        # A Job without retries leaves restarts to the JobSet.
+        # A Job with a backoffLimit of 0 never retries, so the JobSet handles the restarts.
         translation.know((*spec, "backoffLimit"))
     annotations = (*job.path, "template", "metadata", "annotations", TOPOLOGY)
     translation.lose(annotations, TOPOLOGY_WHY)

@@ -16,7 +16,7 @@ GROUP = "trainer.kubeflow.org"
 VERSION = f"{GROUP}/v1alpha1"
 TRAINJOB, CLUSTER_RUNTIME, NAMESPACED_RUNTIME = "TrainJob", "ClusterTrainingRuntime", "TrainingRuntime"
 RUNTIMES = (CLUSTER_RUNTIME, NAMESPACED_RUNTIME)
-# The key of the runtime in the data of a TrainJob.
+# In the data of a TrainJob, the import keeps the runtime under this key.
 RUNTIME = "runtime"
 MPIRUN = re.compile(r"(?<![\w-])(mpirun|mpiexec)(?![\w-])")
 

@@ -38,7 +38,7 @@ PROCESSES: Path = ("spec", "trainer", "numProcPerNode")
 KINDS = {"torch": "PyTorchJob", "mpi": "MPIJob"}
 LAUNCHER = "launcher"
 TUNE = "command: tune run starts ranks itself if it has options of torchrun; remove them, as here each rank runs it"
-# The default names of the gang schedulers in a pod's schedulerName, by the key of podGroupPolicy.
+# For each key of podGroupPolicy, the gang scheduler's usual name in a pod's schedulerName.
 GANGS = {"volcano": ("volcano", "volcano"), "coscheduling": ("scheduler-plugins", "scheduler-plugins-scheduler")}
 FRAMEWORK_LABEL, TORCH_FRAMEWORKS = "trainer.kubeflow.org/framework", ("torch", "deepspeed", "torchtune")
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"

@@ -17,11 +17,11 @@ from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, nam
 from distrain.imports.launch.wrappers import chain
 
 ASSIGNMENT = re.compile(r"\w+\+?=")
-# Characters that would have another meaning once a value is part of the command's text.
+# Characters that a shell would interpret if a value that contains them became part of the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands after which the next one may not run: `test -n "$A" && A=1`.
+# After one of these operators, the next command may not run: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
-# Values refer to others, and each round replaces the variables of one level.
+# The value of a variable may refer to other variables. Each round replaces one level of references.
 ROUNDS, LONGEST = 20, 20_000
 
 
@@ -32,7 +32,7 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
-    # The variables that the value of a variable was made of.
+    # The variables from which the value of a variable was composed.
     parts: dict[str, set[str]] = {}
     texts: list[str] = []
     for before, command in zip((None, *commands), commands, strict=False):

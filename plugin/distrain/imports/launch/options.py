@@ -25,8 +25,8 @@ ELASTIC_WORDS = (
 MCA_OF_LAUNCHER = {
     f"{part}_{name}" for part in ("plm_rsh", "plm_ssh") for name in ("agent", "args", "no_tree_spawn")
 } | {"orte_default_hostfile", "prte_default_hostfile", "orte_keep_fqdn_hostnames"}
-# For each option of horovodrun, the variable that Horovod reads, and the factor from option to variable.
-# horovod/runner/common/util/config_parser.py
+# For each option of horovodrun: the variable that Horovod reads, and the factor by which the option's value is
+# multiplied. Source: horovod/runner/common/util/config_parser.py
 HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "fusion-threshold-mb": ("HOROVOD_FUSION_THRESHOLD", 2**20),
     "cycle-time-ms": ("HOROVOD_CYCLE_TIME", 1),
@@ -34,10 +34,11 @@ HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "timeline-filename": ("HOROVOD_TIMELINE", 1),
     "log-level": ("HOROVOD_LOG_LEVEL", 1),
 }
-# Options of pyxis, whose values are names and paths.
+# Options of pyxis whose values are names and paths, so that a message may show them.
 IN_CONTAINER = {"container-mounts", "container-name", "container-workdir", "mpi"}
 FLAGS, EXCLUDED = ("mpi", "flags"), ("network", "excludeInterfaces")
-# The chart's own flags. They stay unless the source has others: without them a rank gets one CPU of its worker.
+# The chart's own flags. These options stay unless the source sets others. Without them, Open MPI binds each rank to one
+# CPU of its worker.
 USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 
@@ -265,7 +266,7 @@ def _none(draft: Draft, launch: Launch, option: Option) -> bool:
 def _srun(draft: Draft, launch: Launch, option: Option) -> bool:
     if option.name == "export":
         carry_exported(draft, option.value, f"{launch.place}: --export")
-    # The image is a part of the batch script.
+    # The batch script itself names the image.
     return option.name in ("container-image", "export")
 
 

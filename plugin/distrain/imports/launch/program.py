@@ -16,9 +16,9 @@ from distrain.imports.launch.starters import MENTION, Option, Started, started
 from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
-# Commands of a shell that prepare the program, so that each rank needs them.
+# Commands of a shell that prepare the program. Each rank needs them, so they stay in the command.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
-# The option of srun with which the program is the name of a file with several programs.
+# With this option of srun, the argument is not a program, but a file that lists several programs.
 MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
@@ -117,7 +117,7 @@ def _of_script(words: Sequence[str], index: int) -> Program:
     setup, left = _split(commands[: places[0]], script)
     left += _behind(commands, places[0], script)
     program = _body(commands[places[0]], found, script)
-    # With exec, the program itself gets SIGTERM, and not the shell.
+    # With `exec`, the program itself receives SIGTERM. Otherwise only the shell would.
     is_exec = setup and not re.match(r"\w+=|exec\s", program)
     body = f"{setup}{'exec ' if is_exec else ''}{program}"
     simple = shell.commands(body)
@@ -170,7 +170,8 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # The shell's keyword time measured mpirun; `exec time` would need a program of that name in the image.
+    # `time` is a keyword of the shell here, which measured mpirun. `exec time` would need a program called time in the
+    # image.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

@@ -26,9 +26,9 @@ WORKERS = {
 }
 # Options of horovodrun's elastic mode.
 ELASTIC = {"min-np", "min-num-proc", "max-np", "max-num-proc", "host-discovery-script"}
-# The files that mpi-operator, ksonnet's openmpi and stable/horovod write.
+# Names of hostfiles that mpi-operator, ksonnet's openmpi and stable/horovod write.
 HOSTFILES = ("/etc/mpi/hostfile", "/kubeflow/openmpi/assets/hostfile", "/horovod/generated/hostfile")
-# Options with a value that distrain also uses.
+# Options whose values distrain also sets to the same value by default.
 SAME = {
     MPI: {("allow-run-as-root", ""), ("launcher", "ssh"), ("bootstrap", "ssh")}
     | {(name, file) for name in names("hostfile machinefile default-hostfile") for file in HOSTFILES},
@@ -57,7 +57,7 @@ def _why(**reasons: str) -> dict[str, str]:
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 
 
-# An option without a name is the path of the program that starts the ranks.
+# If an option has no name, its value is the path of the program that starts the ranks.
 WHY: dict[str, dict[str, str]] = {
     MPI: {
         "": PATH,

@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
-# Characters other than quotes that have a meaning for a shell inside a word.
+# Characters, except quotes, that a shell interprets inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 # Where a command begins.
 BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)[ \t]*"
-# Syntax beyond simple commands, and its name in messages.
+# Shell syntax that is more than simple commands, and the name of this syntax in messages.
 BEYOND = (
     (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
     (rf"{BEGIN}(?:if|case)\s", "a condition"),
@@ -27,7 +27,7 @@ BEYOND = (
     (r"\w\+?=\(", "an array"),
     (r"^[ \t]*[({]", "a group of commands"),
 )
-# A text in quotes, an escaped character, a here-document, a comment, or any other character.
+# Matches a quoted text, an escaped character, a here-document, a comment, or any other character.
 PIECE = re.compile(
     r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?<!<)<<-?[ ]*(?P<quote>["']?)(?P<end>\w+)(?P=quote)[^\n]*\n"""
     r".*?\n\t*(?P=end)(?=\n|\Z)"
@@ -35,7 +35,7 @@ PIECE = re.compile(
     re.DOTALL,
 )
 SYNTAX = re.compile("|".join(f"({pattern})" for pattern, _ in BEYOND), re.MULTILINE)
-# Quoted texts, escaped characters and comments, in which no syntax counts.
+# Matches quoted texts, escaped characters and comments. Operators inside of them have no meaning for a shell.
 PLAIN_TEXT = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|(?<![^\s;&|(])\#[^\n]*""", re.DOTALL)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 

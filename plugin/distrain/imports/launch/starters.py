@@ -39,20 +39,21 @@ MODULES = {
     "accelerate.commands.launch": ACCELERATE,
     "deepspeed.launcher.runner": DEEPSPEED,
 }
-# Any of the starters in a text, such as a script that is too complex to be split.
+# Finds a program that starts ranks anywhere in a text, for example in a script that is too complex to be split into
+# commands.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
     r"|accelerate\s+launch\b|-m\s+(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner)\b"
 )
 PYTHON = re.compile(r"python[0-9.]*")
-# A variable in the forms of a shell and of Kubernetes; ${NAME[@]} are the items of an array.
+# A reference to a variable, as a shell or Kubernetes writes it. ${NAME[@]} stands for the items of an array.
 REFERENCE = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*)|\((?P<pod>[A-Za-z_]\w*)\)"
     r"|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?](?:[^{}]|\{[^{}]*\})*)?\})"
 )
-# The name of a variable that holds options, not the program.
+# A variable with such a name usually holds options, and not the program.
 OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|PARAM", re.IGNORECASE)
-# In place of an option's name: a variable that holds options, and whose value is not known.
+# Stands for an option's name if a variable holds options and its value is not known.
 UNKNOWN = "$"
 USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "/usr/local/bin")}
 

@@ -10,7 +10,8 @@ from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
 from distrain.imports.secrets import quoting
 
-# Variables that a shell or kubelet sets, and lists of folders that scripts extend and that may be empty.
+# Variables that a shell or kubelet sets, and variables such as PATH: lists of folders that scripts extend, and that may
+# be empty at first.
 ALWAYS = {
     *(
         "HOME",
@@ -32,18 +33,18 @@ ALWAYS = {
     *("LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
     *("DISTRAIN_GPUS", "DISTRAIN_JOB", "DISTRAIN_POD_UID"),
 }
-# Variables that the starter sets in each rank.
+# Variables that mpirun, torchrun or srun sets in each rank.
 OF_TORCHRUN = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+|PET_\w+")
 OF_MPI = re.compile(r"(OMPI|PMIX|PRTE|PMI)_\w+")
 OF_SERVERS = {"tensorflow": re.compile(r"TF_CONFIG"), "mxnet": re.compile(r"DMLC_\w+")}
 # $NAME and ${NAME...}, but not ${NAME:-a value}, which has a default.
 USED = re.compile(r"(?<!\\)\$(?:(?P<plain>[A-Za-z_]\w*)|\{[#!]?(?P<braced>[A-Za-z_]\w*)(?!\w|:?[-+=?]))")
 OF_KUBERNETES = re.compile(r"\$\((?P<plain>[A-Za-z_]\w*)\)")
-# The arguments of a script; those of its functions, and $1 of awk in single quotes, are others.
+# Positional arguments of a script. The arguments of its functions, and $1 of awk in single quotes, do not match.
 ARGUMENT = re.compile(r"(?<!\\)\$(?:[1-9@*#]|\{(?:[1-9]\d*|[@*#])\})")
 FUNCTION, QUOTED = re.compile(r"\(\s*\)"), re.compile(r"'[^']*'")
 OF_SLURM, GPUS = "SLURM_", "DISTRAIN_GPUS"
-# For the variables of Slurm, those of torchrun and of Open MPI that have the same value.
+# For each variable of Slurm, the variables of torchrun and of Open MPI with the same value.
 EQUAL = {
     "PROCID": ("RANK", "OMPI_COMM_WORLD_RANK"),
     "LOCALID": ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -63,7 +64,7 @@ OTHERS = {
     **dict.fromkeys(("CPUS_PER_TASK", "CPUS_ON_NODE"), "write the number of workers.cpu"),
     **dict.fromkeys(("NODELIST", "JOB_NODELIST"), "distrain says how the ranks find each other: write no hosts"),
 }
-# NAME=VALUE with the end of the value, and other commands that set a variable.
+# NAME=VALUE, including the end of the value, and other commands that set a variable.
 ASSIGNED = re.compile(r"""(?<![\w$-])(\w+)\+?=(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\([^)]*\)|[^\s;&|"'])*""")
 SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|mapfile(?:\s+-\w+)*)\s+([A-Za-z_]\w*)")
 

@@ -30,7 +30,7 @@ class Kind(Struct, frozen=True):
     commands: tuple[str, ...] = ()
 
 
-# From each program's own --help: coreutils 9, util-linux 2.38, numactl 2.0.
+# The options come from each program's own --help: coreutils 9, util-linux 2.38, numactl 2.0.
 PLAIN = {
     "time": Kind(names("f format o output")),
     "exec": Kind(names("a")),
@@ -47,7 +47,8 @@ PLAIN = {
     "unbuffer": Kind(why=LATE),
     "timeout": Kind(names("s signal k kill-after"), 1, "set job.activeDeadlineSeconds"),
 }
-# `apptainer exec --help` of 1.3, which are also those of Singularity 3; the others are not compared with a source.
+# These options come from `apptainer exec --help` of 1.3 and also apply to Singularity 3. The options of the other
+# programs were not compared with a source.
 SINGULARITY = names(
     """
     add-caps app apply-cgroups B bind blkio-weight blkio-weight-device cdi-dirs cpu-shares cpus cpuset-cpus cpuset-mems
@@ -104,7 +105,7 @@ def chain(words: Sequence[str]) -> Chain:
             found.append(wrapper)
             place = wrapper.stop
         elif words[place] == "env":
-            # Its options, and values that a shell makes, stay in the command.
+            # Options of env, and values that the shell computes, stay in the command.
             place += 1
         elif one := started_by_one(words[place:]):
             has_starter = True

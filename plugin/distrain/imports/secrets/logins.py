@@ -72,28 +72,29 @@ NAMED = re.compile(
     r"|credentials?|connection_string|extraheader|http-basic[\w.-]*)"
 )
 PROGRAM = re.compile(rf"(?<![\w.$/-])(?:[^\s\"'`;&|()]{{0,200}}/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
-# A word of a command in a script. Quotes within a word hold no space, so that the end of a script in quotes is no word.
+# A word of a command in a script, with or without quotes. Inside quotes, a word contains no space. Otherwise the end of
+# a quoted script would count as a word.
 WORD = re.compile(
     r"""(?:[ \t]|\\\n)+(?:"(?P<double>(?:[^"\\]|\\.)*)"(?=[\s;&|)`]|\Z)|'(?P<single>[^']*)'(?=[\s;&|)`]|\Z)"""
     r"""|(?P<plain>(?:[^\s;&|"'`()<>]|"[^"\s]*"|'[^'\s]*')+))"""
 )
-# The number of a command's words that are looked at.
+# Only the first words of a command are searched, at most this number.
 MOST = 60
 QUOTES = re.compile(r"[\"'\\]*")
-# What a script writes into a program that logs in, or into a file for credentials.
+# What a script pipes into a program that logs in, or writes into a file of credentials.
 PIPED = re.compile(
     r"""\b(?:echo|printf)((?:\s+(?:"[^"\n]*"|'[^'\n]*'|[^\s;&|"'<>]+))+)\s*"""
     r"(?=\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
     r"|(?:\|\s*(?:sudo\s+)?tee(?:\s+-a)?|>{1,2})\s*[^\s;&|]*(?:token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg)\w*)",
     re.IGNORECASE,
 )
-# The words of PIPED that are secret: those that are no options, and no formats of printf.
+# Words in the text that PIPED finds which are secret: neither options nor format strings of printf.
 ARGUMENT = re.compile(r"""(?<=[\s"'])(?!-)[^\s"'$%][^\s"']*""")
 HERE = re.compile(
     r"(?:\blogin\b|-stdin\b|token|passw|secret|key|\bkinit\b|\bsudo\s+-S)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
     re.IGNORECASE,
 )
-# A word on a line that tells of a credential in the here-document behind it.
+# If one of these words is on the line, the here-document that follows contains a credential.
 TELLING = re.compile(
     r"token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg|\blogin\b|\bftp\b", re.IGNORECASE
 )
@@ -101,11 +102,11 @@ DOCUMENT = re.compile(
     r"^(?P<line>[^\n]*(?<!<)<<-?[ ]*[\"']?(?P<end>\w+)[\"']?[^\n]*)\n(?P<secret>.*?)\n\s*(?P=end)\b",
     re.MULTILINE | re.DOTALL,
 )
-# A function of a program in Python or another language.
+# A call of a login function in Python or another language.
 CALL = re.compile(
     r"(?:login|auth\w*|set_(?:token|key|password))\(\s*\\?[\"'](?P<secret>[^\"'\\]{6,})\\?[\"']", re.IGNORECASE
 )
-# What sed writes in the place of a word that tells of a credential.
+# The replacement in a sed command, if the replaced text is the name of a credential.
 SED = re.compile(
     r"\bs(?P<sign>[/|#,@])(?:(?!(?P=sign))[^\n]){0,80}?(?:token|secret|passw|key)(?:(?!(?P=sign))[^\n]){0,80}(?P=sign)"
     r"(?P<secret>(?:(?!(?P=sign))[^\n$])+)(?P=sign)",

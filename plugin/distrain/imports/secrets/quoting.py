@@ -16,17 +16,18 @@ from distrain.imports.secrets.names import OF_NAME, OF_VALUE, has_parts
 from distrain.redact import HIDDEN
 
 REST = "…"
-# The longest value that is quoted.
+# Longer values are not quoted in messages.
 LONGEST = 100
 PLAIN = re.compile(r"[\w\-+./:=,@~()\[\]{}$%*#^<>' ]*", re.ASCII)
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
-# A name that Kubernetes accepts for an object or a container.
+# A valid name of a Kubernetes object or container.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 PROGRAM = re.compile(r"(?=.{1,32}$)[A-Za-z]+\d{0,3}(?:[._+-](?:[A-Za-z]+\d{0,2}|\d{1,2}))*|[.:\[]")
 VARIABLE = re.compile(r"[A-Za-z_]\w*(?=\+?=)")
-# An option; a short one may have its value in the same word, as in -pPASSWORD.
+# An option. The value of a single-letter option may be in the same word, as in -pPASSWORD.
 OPTION = re.compile(r"--[A-Za-z][A-Za-z_-]{0,40}(?==|$)|-[A-Za-z](?!\w*=)")
-# Words after a program that say what the program did. Another first argument may be a password.
+# Known sub-commands: the first argument of a program, which says what the program did. Any other first argument may be
+# a password, so messages do not show it.
 SUB_COMMANDS = {
     *("activate", "add", "alias", "apply", "auth", "build", "clone", "config", "configure", "copy", "cp", "create"),
     *("download", "export", "extract", "fetch", "get", "host", "import", "init", "install", "launch", "load", "login"),

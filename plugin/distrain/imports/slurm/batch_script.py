@@ -18,7 +18,7 @@ from distrain.imports.slurm.script import carry_script
 from distrain.imports.slurm.size import carry_size
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-# Names that occur in scripts for PyTorch, and the variables of PyTorch's rendezvous.
+# Names that occur in scripts for PyTorch, and variables with which PyTorch's ranks find each other.
 TORCH = re.compile(
     r"torch|lightning|accelerate|deepspeed|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend", re.IGNORECASE
 )

@@ -11,7 +11,7 @@ from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 NO_IMAGE = "it is no image of a registry; push it to one (docs/images.md says how), and name it in image.repository"
-# Containers whose images are those of a registry.
+# Container programs that take their image from a registry.
 OF_REGISTRIES = {"docker", "podman", "podman-hpc", "nerdctl"}
 VARIABLES, GPUS = {"env", "e", "set-env"}, {"nv", "nvccli", "rocm", "gpus"}
 MOUNTS = {"B", "bind", "b", "mount", "v", "volume", "V", "M"}

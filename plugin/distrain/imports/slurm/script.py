@@ -20,17 +20,17 @@ from distrain.values.placeholder import PROGRAM
 
 # Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
 SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
-# Variables with which ranks find each other.
+# Variables that scripts set so that the ranks find each other.
 RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
-# Programs of Slurm that no image has.
+# Programs of Slurm, which images do not contain.
 OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
 REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
 WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
-# All characters except the end of a line that goes on: each word keeps its line.
+# All characters except a backslash at the end of a line: when they are blanked, each word keeps its line number.
 BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
-# The first line of a script for a shell whose syntax the import reads.
+# Matches a script's first line if it names a shell whose syntax the import can read.
 SHELL = re.compile(r"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?\b(?:ba|da|a|k|z)?sh\b")
-# Commands that neither print nor do anything else.
+# Commands that have no effect and print nothing.
 EMPTY = {"true", ":"}
 ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
 
@@ -45,7 +45,7 @@ def carry_script(draft: Draft, script: str) -> None:
         _beyond(draft, script)
         return
     starts = [command for command in commands if _starts_ranks(command)]
-    # Without one, the last command is the program.
+    # If no command starts ranks, the last command that is not a preparation is the program.
     last = next((each for each in reversed(commands) if not _is_setup(each)), None)
     main = starts[0] if len(starts) == 1 else None if starts else last
     if main and not (why := _no_program(main)):
@@ -95,7 +95,7 @@ def _no_program(main: Command) -> str:
     if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
         return "it runs the program of a container's image; name that image in image.repository"
     if not before.has_starter and name not in (*shell.SHELLS, "python", "python3"):
-        # A word after an option may be its value.
+        # The word after an option may be the option's value, so it does not count as a program.
         behind = zip(words[before.program :], words[before.program + 1 :], strict=False)
         if inner := next((word for old, word in behind if MENTION.fullmatch(word) and not old.startswith("-")), ""):
             return f"{name} starts {inner}, and distrain starts the ranks itself"
@@ -222,7 +222,8 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
     words = [word.text for word in command.words]
     start = chain(words).program
     inner = shell.script_of(words[start:])
-    # A shell that is the program itself gets the setup. A redirection would need one more.
+    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. With a
+    # redirection, the program needs a second shell around it.
     if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
         words[start + inner] = setup + words[start + inner]
         return words
