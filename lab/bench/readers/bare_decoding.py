@@ -35,7 +35,7 @@ def main(shard: Path) -> None:
 
 
 def _decode(images: list[bytes], ready: Barrier, number: int) -> tuple[float, float]:
-    """Return this process's images per second, and its processor seconds for an image."""
+    """Return how many images this process decodes per second, and its processor seconds per image."""
     random, crops = np.random.default_rng(number), Crops(SCALE, RATIO)
     ready.wait()
     started, used, count = time.perf_counter(), time.process_time(), 0

@@ -17,7 +17,7 @@ from lab.bench.readers.tar import samples_in
 
 
 class Images(StreamingDataset):  # type: ignore[misc]
-    """Samples as in Streaming's own classes for images: the transformation runs in the workers."""
+    """A data set like Streaming's own classes for images: the worker processes transform the images."""
 
     def __init__(self, decodes: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -37,8 +37,7 @@ def open_reader(task: Task) -> Iterable[Count]:
     dataset = Images(
         task.decodes, remote=task.uri, local=task.scratch, shuffle=True, shuffle_seed=SEED, batch_size=BATCH
     )
-    # The workers are forked. The worker processes must not share the S3 connection over which this process has read the
-    # index.
+    # The workers are forked. They must not share the S3 connection over which this process has read the index.
     for stream in dataset.streams:
         stream._downloader.clean_up()
     return Batches(DataLoader(dataset, batch_size=BATCH, num_workers=task.workers), task.decodes)

@@ -18,12 +18,15 @@ SELECTOR = "workers.nodeSelector"
 
 
 def selector_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the workers' nodeSelector, as the chart merges it."""
+    """Return the workers' nodeSelector.
+
+    As in the chart, workers.nodeSelector is merged into the top-level nodeSelector.
+    """
     return {**(values.get("nodeSelector") or {}), **((values.get("workers") or {}).get("nodeSelector") or {})}
 
 
 def provider_of(provider: str | None, instance: str | None, selector: Mapping[str, str]) -> str:
-    """Return the provider of --provider, otherwise the provider of the named instance type or label, otherwise EKS."""
+    """Return the provider of --provider, of the instance type, or of a label in the nodeSelector; otherwise EKS."""
     if provider:
         return provider
     if instance:
@@ -34,7 +37,10 @@ def provider_of(provider: str | None, instance: str | None, selector: Mapping[st
 
 
 def named_instance(instance: str | None, selector: Mapping[str, str], provider: str) -> Instance | None:
-    """Return the type of --instance, otherwise of the workers' nodeSelector; None if neither names a type."""
+    """Return the instance type of --instance or, without the flag, of the workers' nodeSelector.
+
+    Return None if neither names a type.
+    """
     if instance:
         return table.find(instance, FLAG, provider)
     if named := selector.get(INSTANCE_TYPE):
@@ -52,7 +58,7 @@ def refuse_efa(provider: str, instance: Instance | None) -> None:
 
 
 def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Return the best type for a total of GPUs that is not spread over workers, as `preferred` does."""
+    """Like `preferred`, return the best type, but for a total of GPUs that is not yet split over workers."""
     given = {
         each: labels.provided(each, GPU, where.zone_label) for each in with_gpus(where.provider) if each.efa or not efa
     }
@@ -63,16 +69,16 @@ def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Pri
 
 
 def preferred(needs: Needs, where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Return the type that holds the workers at the lowest price; without prices, the type with the fewest unused GPUs.
+    """Return the type on which the workers cost the least; without prices, the type that leaves the fewest GPUs unused.
 
-    Among equal types, the type with the fewest nodes comes first, then the order of the table decides.
+    Among types of equal price, the type with the fewest nodes wins, then the first type in the table.
     """
     held = holding(needs, where.provider, where.zone_label, efa=efa)
     return _best({each: -(-needs.workers // number) for each, number in held.items()}, cost)
 
 
 def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
-    """Return the best type; `nodes` has the number of nodes of each type."""
+    """Return the best type. For each type, `nodes` has the number of nodes that the run needs."""
     if cost is None:
         return min(nodes, key=lambda each: (nodes[each] * each.gpus, nodes[each]))
     priced = [each for each in nodes if each.type in cost]

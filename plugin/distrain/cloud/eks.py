@@ -38,7 +38,7 @@ def configuration(plan: Plan) -> dict[str, Any]:
 
 
 def _gpu_group(plan: Plan) -> dict[str, Any]:
-    """Return the group of GPU nodes. It has no nodes until it is scaled up."""
+    """Return the group of GPU nodes. The group has no nodes until it is scaled up."""
     group = plan.gpu
     found = {**_base(group), "minSize": 0, "maxSize": group.nodes, "desiredCapacity": 0}
     if group.taint:

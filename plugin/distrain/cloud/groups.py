@@ -28,7 +28,7 @@ NAMESPACE = "default"
 
 
 class Group(Struct, frozen=True):
-    """A node group: its type, its number of nodes during a run, the labels it sets, its taint, and its networks."""
+    """A node group: its instance type, number of nodes during a run, labels that it sets, taint, and networks."""
 
     name: str
     instance: Instance
@@ -38,7 +38,7 @@ class Group(Struct, frozen=True):
     efa: bool = False
 
     def made(self, number: int, zone: str, devices: Mapping[str, int] | None = None) -> list[kube.Node]:
-        """Return this number of nodes of the group."""
+        """Return `number` nodes of the group as Node objects."""
         taints = [self.taint] if self.taint else []
         own = {**labels.provided(self.instance, self.name, zone), **self.labels}
         return [
@@ -48,7 +48,7 @@ class Group(Struct, frozen=True):
 
 
 class Groups(Struct, frozen=True):
-    """The GPU nodes, the other nodes, and how many workers each GPU node holds."""
+    """The group of GPU nodes, the group of all other nodes, and the number of workers that fit on each GPU node."""
 
     gpu: Group
     system: Group
@@ -56,9 +56,9 @@ class Groups(Struct, frozen=True):
 
 
 def gpu_group(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> Group:
-    """Return the group of GPU nodes without their number.
+    """Return the group of GPU nodes, without its number of nodes.
 
-    Raise ValuesError if they cannot have a label of workers.nodeSelector.
+    Raise ValuesError if these nodes cannot have a label of workers.nodeSelector.
     """
     given = labels.provided(instance, GPU, zone)
     labels.refuse_lacking("workers.nodeSelector", needs.selector, given)
@@ -67,13 +67,13 @@ def gpu_group(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> Grou
 
 
 def workers_per_node(needs: Needs, group: Group, zone: str) -> int:
-    """Count the workers that one node of the group holds."""
+    """Count the workers that fit on one node of the group."""
     state = _state(needs.job, group.made(1, zone, _devices(needs, group)))
     return capacity.room(state.free(), state.role(needs.worker))
 
 
 def sized(needs: Needs, group: Group, zone: str) -> Groups:
-    """Return both groups with their numbers of nodes; raise ValuesError if the type holds no worker."""
+    """Return both groups with their numbers of nodes. Raise ValuesError if no worker fits on a node of this type."""
     per_node = workers_per_node(needs, group, zone)
     if not per_node:
         raise ValuesError(_too_small(needs, group, zone))
@@ -93,7 +93,7 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 
 
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
-    """Return the message for workers that are not certain to fit, even with a node for each."""
+    """Return the message for workers that may not fit even if each worker has its own node."""
     if is_possible and not group.taint:
         words = "the run's other pods may take what a worker needs on its node, as the nodes get no taint"
         return f"workers.tolerations: {words}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
@@ -102,7 +102,7 @@ def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
 
 
 def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
-    """Return the group for the pods that do not run on the GPU nodes, which include the operators' pods."""
+    """Return the node group for all pods that do not run on the GPU nodes, including the operators' pods."""
     given = {**labels.provided(gpu.instance, gpu.name, zone), **gpu.labels}
     roles = [role for role in needs.job.roles if role not in needs.gpu_roles and role.replicas]
     roles = [role for role in roles if not _runs_on(gpu, role, given)]
@@ -127,7 +127,7 @@ def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
 
 
 def _runs_on(gpu: Group, role: PodRole, given: Mapping[str, str]) -> bool:
-    """Tell whether the role's nodeSelector leads its pods to the GPU nodes, which have these labels."""
+    """Tell whether the role's nodeSelector makes its pods run on the GPU nodes, whose labels are `given`."""
     selector = role.spec.node_selector or {}
     is_admitted = gpu.taint is None or tolerates(role.spec, gpu.taint)
     return bool(selector) and is_admitted and all(given.get(key) == value for key, value in selector.items())
@@ -147,7 +147,7 @@ def _numbered(group: Group, nodes: int) -> Group:
 
 
 def _too_small(needs: Needs, group: Group, zone: str) -> str:
-    """Return the message for a type that holds no worker, with the types that do."""
+    """Return the message for an instance type on which no worker fits. It names the types on which a worker fits."""
     instance, efa = group.instance, group.efa
     has = _offer(needs, instance, efa=efa)
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
@@ -168,16 +168,16 @@ def _lacks(has: Mapping[str, int], name: str, amount: int) -> bool:
 
 
 def _held(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> int:
-    """Count the workers that a node of this type holds: none if it cannot have a label of workers.nodeSelector."""
+    """Count the workers that fit on a node of this type: none if it cannot have a label of workers.nodeSelector."""
     if labels.lacking(needs.selector, labels.provided(instance, GPU, zone)):
         return 0
     return workers_per_node(needs, gpu_group(needs, instance, zone, efa=efa), zone)
 
 
 def holding(needs: Needs, provider: str, zone: str, *, efa: bool) -> dict[Instance, int]:
-    """Return the provider's types that hold a worker, each with the number of workers on a node.
+    """Return the provider's types on which a worker fits, each with the number of workers per node.
 
-    Raise ValuesError if there is none.
+    Raise ValuesError if a worker fits on no type.
     """
     held = {each: _held(needs, each, zone, efa=efa) for each in with_gpus(provider) if each.efa or not efa}
     found = {each: number for each, number in held.items() if number}

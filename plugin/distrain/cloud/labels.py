@@ -1,4 +1,4 @@
-"""Tell which labels a node group gets for the workers' nodeSelector, and which of them no group can have."""
+"""Tell which labels of the workers' nodeSelector a node group gets, and which of them no node group can have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP = {
     GKE: ("cloud.google.com/gke-nodepool",),
     AKS: ("agentpool", "kubernetes.azure.com/agentpool"),
 }
-# For each provider, the label of spot nodes and the setting that creates a node group of spot nodes.
+# For each label of spot nodes, the provider's setting that creates a node group of spot nodes.
 SPOT = {
     "eks.amazonaws.com/capacityType": "`spot: true`",
     "cloud.google.com/gke-spot": "--spot",
@@ -32,7 +32,7 @@ def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
 
 
 def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first label of a nodeSelector, with its value, that a group with the `given` labels cannot have."""
+    """Return key and value of the first label in a nodeSelector that a group with the `given` labels cannot have."""
     pairs = sorted(selector.items())
     return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
 

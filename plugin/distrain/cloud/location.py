@@ -20,7 +20,7 @@ EXAMPLES = {EKS: "us-west-2a,us-west-2b", GKE: GKE_ZONE, AKS: "1"}
 
 
 class Location(Struct, frozen=True):
-    """A region and its zones. The GPU nodes are in the first zone; without zones, the provider chooses."""
+    """A region and its zones. The GPU nodes are in the first zone. If `zones` is empty, the provider chooses a zone."""
 
     provider: str
     region: str
@@ -28,14 +28,17 @@ class Location(Struct, frozen=True):
 
     @property
     def zone_label(self) -> str:
-        """Return the label topology.kubernetes.io/zone of the GPU nodes, empty if the provider chooses it."""
+        """Return the GPU nodes' label topology.kubernetes.io/zone; empty if the provider chooses the zone."""
         if not self.zones:
             return ""
         return f"{self.region}-{self.zones[0]}" if self.provider == AKS else self.zones[0]
 
 
 def location(provider: str, region: str | None, zone: str | None) -> Location:
-    """Return the cluster's location; raise ValuesError if the two flags contradict each other or the provider."""
+    """Return the cluster's location.
+
+    Raise ValuesError if --region and --zone contradict each other or are not of this provider.
+    """
     if region and not re.fullmatch(REGIONS[provider], region):
         raise ValuesError(f"--region: {region} is no region of {provider}; write one as in {DEFAULTS[provider]}")
     if not zone:

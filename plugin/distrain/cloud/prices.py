@@ -1,4 +1,4 @@
-"""Read the user's table of prices: a line `TYPE: PRICE` for each instance type. No price is built in."""
+"""Read the user's table of prices: a line `TYPE: PRICE` for each instance type. distrain itself contains no prices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Prices = Mapping[str, Decimal]
 
 
 def read(path: str) -> Prices:
-    """Return the price of an hour by instance type; raise ValuesError that names a wrong line."""
+    """Return the price of an hour by instance type. Raise a ValuesError that names the first invalid line."""
     try:
         text = files.read(path, files.VALUES).decode("utf-8-sig")  # Windows editors write a byte order mark.
     except (OSError, ValueError) as error:

@@ -89,8 +89,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # If the file has no derived values yet, a missing value counts as outdated only if it is the split of the total
-    # over the workers.
+    # If no earlier run has derived values in this file, only the split of the total over the workers can be outdated.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
@@ -171,7 +170,7 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 
 
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
-    """Return the derived lines. Return None if they depend on the cluster's nodes and `ask` is None."""
+    """Return the derived lines. Return None if these lines depend on the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
@@ -220,7 +219,10 @@ def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
 def _settled(
     given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
 ) -> str:
-    """Return the document's text. Its values are sorted in the schema's order, if the YAML stays valid."""
+    """Return the document's text.
+
+    The file's values are sorted in the schema's order, unless sorting breaks the YAML.
+    """
     expected = _expected(work, lines)
     unsorted = commented_yaml.text(document)
     document.sort(schema)
@@ -259,7 +261,8 @@ def _figures(given: Given, body: str) -> list[Figure]:
 def _says(text: str, values: Mapping[str, Any]) -> bool:
     """Tell whether the text contains exactly these values.
 
-    If the text contains other values, Helm must be asked, because Helm reads large numbers as floats.
+    If this function returns False, the caller asks Helm: Helm reads large numbers as floats, so the values may still be
+    equal.
     """
     try:
         found = yaml_loader.load(text)

@@ -43,10 +43,10 @@ class Size(Struct, frozen=True):
 
 
 class Trainer(Struct, frozen=True):
-    """The trainer's arguments, with the names of the trainer's Config.
+    """The trainer's arguments, named as in the trainer's class Config.
 
     `kvstore` is MXNet's. `scaling` says how the learning rate grows with the batch size: linear, sqrt or none.
-    `is_usual` means that the data has the default shape and classes of the model.
+    `is_usual` means that the data has the model's default image shape and number of classes.
     """
 
     framework: str

@@ -19,8 +19,8 @@ BYTES_PER_NUMBER = 4
 # Machine Learning Research Clusters", arXiv:2410.21680) report 6.50 failures in 1000 node-days for cluster RSC-1, whose
 # nodes have 8 GPUs.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# RSC-1 is well maintained. The largest number of seconds between two checkpoints. It limits the result of the formula,
-# because other clusters fail more often than RSC-1.
+# The largest number of seconds between two checkpoints. RSC-1 is well maintained. Other clusters fail more often, so
+# this number limits the result of the formula.
 LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 
@@ -120,7 +120,7 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
     This is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for
     restart dumps", FGCS 22). To first order this is sqrt(2 cost MTBF), from Young 1974 ("A first order approximation to
     the optimum checkpoint interval", CACM 17). `cost` is the time for which a checkpoint stops the training, and `mtbf`
-    is the mean time between failures. Both have the unit of the result.
+    is the mean time between failures. `cost`, `mtbf` and the result have the same unit.
     """
     if cost >= 2 * mtbf:
         return mtbf

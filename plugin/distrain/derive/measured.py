@@ -1,4 +1,4 @@
-"""Measure how many workers fit on a cluster's nodes, while the size of the workers is not derived yet."""
+"""Measure how many workers fit on a cluster's nodes before the size of a worker is derived."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class MeasuredNodes(Struct, frozen=True):
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
         The capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the
-        nodes with the largest shares; the smallest of these shares is returned. A resource is left out if no positive
-        share of it fits.
+        nodes with the largest shares; the smallest of these shares is returned. A resource is left out of the result if
+        a worker's share of it would be 0.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}

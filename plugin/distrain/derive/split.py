@@ -1,8 +1,8 @@
 """Split a total number of GPUs over workers of equal size.
 
-This module computes only with numbers. `room.py` knows the nodes. A worker runs on one node, so it has at most as many
-GPUs as the largest node. The chosen split is the even split with the fewest workers: whole nodes if the total is a
-multiple of a node's GPUs, otherwise the largest equal parts.
+This module reads neither files nor a cluster: all its inputs are numbers. `room.py` knows the nodes. A worker runs on
+one node, so it has at most as many GPUs as the largest node. The chosen split is the even split with the fewest
+workers: whole nodes if the total is a multiple of a node's GPUs, otherwise the largest equal parts.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes. Return an empty list if this total does.
+    """Return the nearest totals below and above that fill whole nodes.
 
-    `node` is the number of GPUs per node.
+    Return an empty list if `total` itself fills whole nodes. `node` is the number of GPUs per node.
     """
     rest = total % node
     return [other for other in (total - rest, total - rest + node) if other] if rest else []

@@ -1,4 +1,7 @@
-"""Render the chart with the values of an import, and list the values that the chart refuses as left out."""
+"""Render the chart with the values of an import.
+
+Move the values that the chart refuses to the list of left-out values.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ FREE = {
 
 
 def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
-    """Remove values until the chart accepts the rest; raise ValuesError if there is no job without them."""
+    """Remove values until the chart accepts the rest.
+
+    Raise ValuesError if the chart cannot render a job without them.
+    """
     for _ in range(ROUNDS):
         messages = judge(draft.values())
         if not messages:
@@ -71,7 +77,7 @@ def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
 
 
 def _without_values(words: str, values: dict[str, Any]) -> str:
-    """Return the chart's message without the values in it that may be credentials."""
+    """Return the chart's message, with each value hidden that may be a credential."""
     found = {str(Ledger(values).get(path)) for path in leaves(values)}
     for text in sorted(found, key=len, reverse=True):
         if len(text) >= SHORTEST and quoting.value(text) != text:
@@ -80,7 +86,7 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 
 
 def _target(draft: Draft, path: str) -> Target | None:
-    """Return the most specific target that contains the value that a message names."""
+    """Find the value that a message names, and return the most specific target that contains it."""
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)
         if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
@@ -101,7 +107,7 @@ def _item(setting: Setting, rest: str, words: str) -> str | int | None:
 
 
 def remove_item(draft: Draft, target: Target, key: str | int) -> str:
-    """Remove an item of a list or a key of a map; return the place that it comes from."""
+    """Remove an item of a list or a key of a map, and return its place in the source."""
     setting = draft.settings[target]
     number = key if isinstance(key, int) else [*setting.value].index(key)
     origin = setting.origins[number] if setting.is_split else setting.origins[0]
@@ -116,7 +122,7 @@ def remove_item(draft: Draft, target: Target, key: str | int) -> str:
 
 
 def drop_doubled(draft: Draft) -> None:
-    """Remove a variable if a later one in the list has the same name: Kubernetes and shells use the last one."""
+    """Remove a variable if a later variable has the same name, because Kubernetes and shells use the last one."""
     for target, setting in [*draft.settings.items()]:
         names = [each.get("name") for each in setting.value] if target[-1] == "env" else []
         for index in reversed(range(len(names))):
@@ -141,7 +147,10 @@ def drop_credentials(draft: Draft) -> None:
 
 
 def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str) -> list[Any]:
-    """Return the keys or indexes of the items that hold a credential; of a list of words, also the option before it."""
+    """Return the keys or indexes of the items that contain a credential.
+
+    In a list of words, also return the index of the option before such a word.
+    """
     pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
     held = {key for key, each in pairs if _holds(credentials, each, str(key), name)}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -151,7 +160,7 @@ def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str
 
 
 def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool:
-    """Tell whether a value holds a credential; keys may hold one, too."""
+    """Tell whether a value contains a credential. In a map, the keys are searched, too."""
     if isinstance(found, dict):
         pair = found.get("name"), found.get("value")
         if all(isinstance(each, str) for each in pair) and is_credential(*map(str, pair)):

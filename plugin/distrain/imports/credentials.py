@@ -1,7 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is a credential because of its name (`redact.NAMES` matches more names: here, `--tokenizer bert` has to stay) or
-because of its form: a login in a URL, the header of a key, or the form of a cloud's or hub's tokens.
+A value is a credential because of its name or because of its form. The names are stricter than `redact.NAMES`, because
+an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the header of a key, and the
+tokens of clouds and hubs.
 """
 
 from __future__ import annotations
@@ -136,14 +137,14 @@ class Credentials(Struct):
         return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
 
     def env(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return a variable of a container; a credential is read from the Secret."""
+        """Return a variable of a container. If its value is a credential, the variable refers to the Secret instead."""
         name, value = str(entry.get("name", "")), entry.get("value")
         if value is None or not (is_credential(name, str(value)) or has_credential(str(value))):
             return entry
         return self.variable(name, self.key(name, str(value)))
 
     def words(self, words: Sequence[str], taken: Collection[str] = ()) -> tuple[list[str], list[dict[str, Any]]]:
-        """Return a program's words with $(NAME) for each credential, and the variables that this needs.
+        """Return a program's words with $(NAME) in place of each credential, and the variables that define each NAME.
 
         `taken` are the names of other variables.
         """
@@ -165,11 +166,11 @@ class Credentials(Struct):
         return found, [*variables.values()]
 
     def holds(self, found: str) -> bool:
-        """Tell whether a text has a credential: a text with a credential's form, or a credential found elsewhere."""
+        """Tell whether a text contains a credential, by its form or because the credential was found elsewhere."""
         return has_credential(found) or self.has_known(found)
 
     def has_known(self, found: str) -> bool:
-        """Tell whether a text has a credential that was found elsewhere."""
+        """Tell whether a text contains a credential that was found elsewhere in the source."""
         return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -215,12 +216,12 @@ def _words(name: str) -> list[str]:
 
 
 def _is_plain(value: str) -> bool:
-    """Tell whether a value looks like a word of a language, as no key does."""
+    """Tell whether a value looks like a natural word. Random keys do not."""
     return bool(re.fullmatch(r"[a-z_.]{1,20}|[A-Za-z]{1,12}", value))
 
 
 def is_distinct(value: str) -> bool:
-    """Tell whether a credential is a text that does not occur in other texts by chance."""
+    """Tell whether a credential is long and unusual enough not to occur in other texts by chance."""
     return len(value) >= SHORTEST and not _is_plain(value)
 
 
@@ -238,7 +239,7 @@ def in_words(words: Sequence[str]) -> list[list[Span]]:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans in their order, those that overlap as one."""
+    """Yield the spans in order; spans that overlap are merged."""
     before: Span | None = None
     for span in sorted(spans, key=lambda each: (each[0], -each[1])):
         if before and span[0] < before[1]:
@@ -250,7 +251,10 @@ def _merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _without_comments(words: Sequence[str], index: int) -> str:
-    """Return a word; without its comments if it is a script, because any words may be in a comment."""
+    """Return a word of a command.
+
+    If the word is a script, leave out its comments, because a comment may contain any words.
+    """
     is_flag = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
     is_script = is_flag and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
     return shell.without_comments(words[index]) if is_script else words[index]
@@ -264,7 +268,7 @@ def hidden(found: str) -> str:
 
 
 def _secret_urls(value: str) -> Iterator[re.Match[str]]:
-    """Yield the URLs that have a password, a token or a signature; redact() also hides other queries."""
+    """Yield the URLs that have a password, a token or a signature. redact() also hides the queries of other URLs."""
     return (url for url in URL.finditer(value) if SECRET_URL.search(url[0]))
 
 
@@ -331,7 +335,7 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
 
 
 def _name_of(word: str, start: int, before: str, default: str) -> str:
-    """Return the name of the option or variable whose value, or the quote before the value, starts here."""
+    """Return the name of the option or variable whose value, with or without a quote, starts at this index."""
     found = NAME_BEFORE.search(word[:start])
     if found:
         return found[1]
@@ -339,7 +343,10 @@ def _name_of(word: str, start: int, before: str, default: str) -> str:
 
 
 def _entries(word: str) -> Iterator[re.Match[str]]:
-    """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE; the value of one may be the name of the next."""
+    """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE.
+
+    Matches may overlap: a value may itself be the name before the next value.
+    """
     place = 0
     while entry := ENTRY.search(word, place):
         yield entry

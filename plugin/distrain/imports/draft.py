@@ -1,4 +1,4 @@
-"""Collect the values of an import: each with the place that it comes from, and a list of what is left out."""
+"""Collect the values of an import, each with its place in the source, and a list of what is left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Setting(Struct):
 
 
 class Part(Struct):
-    """A value of the source in the chart's form, and the source's paths that the value settles.
+    """A value of the source converted for the chart, and the paths of the source that are then accounted for.
 
     For a list or a map, `paths` has the path of each item or key.
     """
@@ -40,9 +40,9 @@ class Draft(Struct):
     """What an import has found so far.
 
     `name` is the release's name. `kind` and `version` are the kind and version of the job that the values have to
-    render. `lost` has the place of each value that is left out, and the reason. `notes` are for the user to look at.
-    `twins` are pairs of paths of pod templates; the second template became the same pods as the first. `origin` is the
-    source's name in messages.
+    render. `lost` has the place of each value that is left out, and the reason. `notes` are messages that the user
+    should read. Each entry of `twins` has the paths of two pod templates in the source that became the same pods.
+    `origin` is the source's name in messages.
     """
 
     ledger: Ledger
@@ -69,7 +69,10 @@ class Draft(Struct):
         return together(map(self.ledger.place, paths))
 
     def carry(self, target: Target, value: Any, *paths: Path, why: str = "") -> None:
-        """Set a value from these paths of the source, which it settles; `why` is added to the comment."""
+        """Set a value from these paths of the source, and mark the paths as settled.
+
+        `why` is added to the value's comment.
+        """
         more = f": {why}" if why else ""
         is_split = isinstance(value, list | dict) and len(paths) == len(value)
         origins = tuple(map(self.place, paths)) if is_split else (self._together(paths),) if paths else ("",)
@@ -80,7 +83,7 @@ class Draft(Struct):
         self.carry(target, part.value, *part.paths)
 
     def carry_shared(self, target: Target, parts: Sequence[Part]) -> None:
-        """Set a value that is the same in several parts."""
+        """Set a value that several parts of the source have in common."""
         self.carry_part(target, parts[0])
         setting = self.settings[target]
         if setting.is_split:
@@ -109,17 +112,17 @@ class Draft(Struct):
         return self.settings[target].value if target in self.settings else default
 
     def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
-        """Add items to a list; each gets this origin."""
+        """Add items to a list; all of them get the same origin."""
         before = self.settings.get(target) or Setting([], ())
         origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
 
     def know(self, *paths: Path) -> None:
-        """Settle paths that need no value of the chart: defaults, state, and what distrain does by itself."""
+        """Mark paths as settled that need no value of the chart: defaults, state, and what distrain does by itself."""
         self.ledger.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List a value of the source that is left out, if the source has it."""
+        """If the source has a value at this path, list the value as left out."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
             # If the job was converted from another format, two of its parts may come from the same place in the source.
             if (self.place(path), hidden(why)) not in self.lost:

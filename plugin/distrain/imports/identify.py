@@ -55,7 +55,7 @@ class Found(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return a description for people."""
+        """Return a description of the file for the user."""
         if self.format != JOB:
             return self.format
         return f"{_name(self.job)} ({self.job['apiVersion']})"
@@ -77,7 +77,10 @@ def text_of(content: bytes, origin: str) -> str:
 
 
 def find_job(text: str, origin: str) -> Found:
-    """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
+    """Return what a file describes, judged by its content.
+
+    Raise ValuesError if the file describes no run, or several runs.
+    """
     if batch_script.is_batch_script(text):
         return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
@@ -116,7 +119,7 @@ def find_job(text: str, origin: str) -> Found:
 def with_runtime(
     job: dict[str, Any], runtime: dict[str, Any] | None, others: tuple[tuple[str, str], ...] = ()
 ) -> Found:
-    """Return a TrainJob with its runtime, if that is known."""
+    """Return a TrainJob, together with its runtime if the runtime is known."""
     if RUNTIME in job:
         others = (*others, (RUNTIME, "it is no field of a TrainJob"))
     fields = {key: value for key, value in job.items() if key != RUNTIME}
@@ -162,7 +165,7 @@ def _becomes(item: dict[str, Any]) -> str:
 
 
 def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError, with what was found, if no object is a job that can be read."""
+    """If the import can read none of the objects, raise a ValuesError that says what was found."""
     if jobs:
         return
     for item in items:

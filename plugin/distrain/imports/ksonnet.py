@@ -1,7 +1,7 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
-kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. Its
-Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
+kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. The
+package's Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def is_ksonnet(text: str) -> bool:
 
 
 def parameters(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the parameters of the only openmpi component, and the other parts; raise ValuesError if there is none."""
+    """Return the parameters of the only openmpi component, and the file's other parts.
+
+    Raise ValuesError if there is no such component.
+    """
     return _of_lines(text, origin) if GENERATE.search(text) else _of_block(text, origin)
 
 

@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 # A key that a path can show without brackets and quotes.
 PLAIN = re.compile(r"[\w-]+")
 
-# Matches any parts of a path at this position.
+# In a text for several paths, this part stands for the parts in which the paths differ.
 MANY = "|"
 
 
@@ -67,7 +67,7 @@ class Ledger:
         return path
 
     def get(self, path: Path, default: Any = None) -> Any:
-        """Return the value at a path; the default if there is none, or null."""
+        """Return the value at a path; return the default if there is no value, or if it is null."""
         found = self.data
         for part in path:
             if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Read a source in any format; finish its draft: drop credentials and refused values, and list unused values."""
+"""Read a source in any format, and finish its draft: remove credentials and refused values, and list unused values."""
 
 from __future__ import annotations
 

@@ -69,7 +69,10 @@ class Translation:
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:
-        """Set a value of the job that comes from these paths of the source; the first is its place."""
+        """Set a value of the job that comes from these paths of the source.
+
+        Messages name the first path as its place.
+        """
         place: Any = self.job
         for part in target[:-1]:
             if isinstance(part, str) and not isinstance(place.get(part), dict | list):
@@ -105,7 +108,7 @@ class Translation:
             parent.pop(target[-1], None)
 
     def patch(self, target: Path, source: Path) -> None:
-        """Merge a value of the source into one of the job, as a strategic merge patch of Kubernetes does."""
+        """Merge a value of the source into a value of the job, as a strategic merge patch of Kubernetes does."""
         here, there = self.get(target), self.source.get(source)
         key = MERGED.get(str(target[-1]))
         if isinstance(here, dict) and isinstance(there, dict):

@@ -65,8 +65,8 @@ def provider_name(provider: str) -> str:
 def all_of(provider: str) -> tuple[Instance, ...]:
     """Return the types of a provider in the order of the table.
 
-    Types whose GPUs support bfloat16 come first, then older GPUs, then types without GPUs. For each kind of GPU, the
-    smallest type comes first.
+    Types whose GPUs support bfloat16 come first, then types with older GPUs, then types without GPUs. For each kind of
+    GPU, the smallest type comes first.
     """
     found = _table()[provider]
     facts = {"provider": provider, "gpu_resource": found.gpu_resource}
@@ -89,7 +89,7 @@ def is_known(name: str) -> bool:
 def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
     """Return the type of GPU machines with this name.
 
-    Raise ValuesError, with the flag's name, for a type that the table lacks, or that is another provider's.
+    Raise ValuesError, with the flag's name, if the table lacks the type, or if it belongs to another provider.
     """
     every = [each for key in _table() for each in with_gpus(key)]
     found = next((each for each in every if each.type == name), None)
@@ -103,7 +103,7 @@ def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
 
 
 def _meant(name: str, provider: str | None) -> str:
-    # Imported here, because other runs do not need it.
+    # Imported only here, because most runs do not need this module.
     from difflib import get_close_matches
 
     own = [[each.type for each in with_gpus(key)] for key in ([provider] if provider else _table())]

@@ -1,4 +1,4 @@
-"""Find a run's constants from the user's data: rates measured at some sizes, a test of the network, stated numbers."""
+"""Find a run's constants from the user's data: rates measured at some sizes, a network test, or stated numbers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,11 @@ class Found(Struct, frozen=True):
 
 
 class _Links(Struct, frozen=True):
-    """The network without the record. `is_told` is False for a bandwidth between workers that is assumed.
+    """The network as it is known without the record of a run.
 
-    `inside` is the link within a worker if it is known, in seconds per byte. The notes are about each of the links.
+    `is_told` is False for a bandwidth between workers that is assumed. `inside` is the link within a worker if it is
+    known, in seconds per byte. `notes` are about the link between workers, and `note_inside` is about the link within a
+    worker.
     """
 
     network: Network
@@ -88,7 +90,10 @@ def constants_of(work: Work, given: Given) -> Found:
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
-    """Fit the constants if the record has one worker and several; otherwise use only its smallest size."""
+    """Fit the constants if the record has sizes with one worker and with several workers.
+
+    Otherwise use only its smallest size.
+    """
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
@@ -118,14 +123,14 @@ def _of_smallest(
     """Find the compute time from one size, with the network that is known without the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
-        # If the test covers no exchange within a worker, the measured compute time includes this exchange.
+        # The link within a worker is not known, so the measured compute time includes the exchange within the worker.
         network, notes = replace(network, within=0.0), links.notes
     algorithm = SERVERS if given.is_served else given.algorithm or TREE
     return computing(buckets, smallest, Constants(0.0, network, algorithm, SPREAD)), notes
 
 
 def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
-    """Return the flag that states the link of a size's exchange, and a description of the link."""
+    """Return the flag with which the user can state the link that a size uses, and a description of the link."""
     if smallest.size.workers == 1 and not given.is_served:
         return "--within: over the link within a worker"
     return f"--between: over {links.origin}{'' if links.is_told else ', which is assumed,'}"
@@ -164,7 +169,7 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
-    """Return the sizes of a record, and the numbers of ranks that are not whole workers."""
+    """Return the sizes of a record, and the numbers of ranks that do not fill whole workers."""
     found, left = [], []
     for ranks, rate in sorted(given.rates.items()):
         slots = min(ranks, work.size.slots)
@@ -178,7 +183,7 @@ def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], lis
 
 
 def _links(work: Work, given: Given) -> _Links:
-    """Return the network, the sources of its numbers, and what was assumed. Stated numbers take precedence."""
+    """Return the network, the sources of its numbers, and notes on what was assumed. Stated numbers take precedence."""
     tested, inside, notes = given.tested, BITS / given.within if given.within else None, tuple[str, ...]()
     if tested and tested.ranks <= work.size.slots:
         words = "it tells nothing of the network between workers; test with test.workers: 2"

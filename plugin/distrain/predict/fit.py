@@ -35,9 +35,9 @@ class Measured(Struct, frozen=True):
 
 
 def computing(buckets: Sequence[Bucket], measured: Measured, start: Constants) -> Constants:
-    """Return the constants with the compute time that gives the measured seconds over the network of `start`.
+    """Return `start` with the compute time for which the model predicts the measured seconds over its network.
 
-    It is 0 if the exchange alone would take longer.
+    The compute time is 0 if the exchange alone takes longer than the measured step.
     """
 
     def with_compute(seconds: float) -> Constants:
@@ -54,11 +54,11 @@ def fitted(
     latency: float = LATENCY,
     within: float | None = None,
 ) -> Constants:
-    """Return the constants with which the model gives the measured seconds.
+    """Return the constants for which the model predicts the measured seconds.
 
-    `measured` begins with one worker, the smallest size. `within` is the link within a worker if it is known. Without
-    `algorithm`, and with two sizes of several workers, a tree is assumed, or a hierarchical exchange if that explains
-    both better.
+    The first entry of `measured` is the smallest size, one worker. `within` is the link within a worker if it is known.
+    If `algorithm` is empty and at least two sizes have several workers, a tree is assumed, or a hierarchical exchange
+    if that explains these sizes better.
     """
     several = [each for each in measured if each.size.workers > 1]
     if algorithm or len(several) < 2:
@@ -120,7 +120,7 @@ def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Meas
 
 
 def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
-    """Return constants with links between the link that explains one size and the link that explains another."""
+    """Return candidates whose link lies between the link that explains one size and the link that explains another."""
     links = sorted(_linked(start, buckets, each).network.between for each in several)
     low, high = links[0], links[-1]
     tries = [low + (high - low) * number / GRID for number in range(GRID + 1)]
@@ -139,13 +139,16 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 
 
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
-    """Return the sum of the squares of the relative errors; among equal errors, the usual spread wins."""
+    """Return the sum of the squares of the relative errors.
+
+    If these are equal, constants with the usual spread are preferred.
+    """
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2
 
 
 def _root(seconds: Callable[[float], float], measured: float, most: float = SLOWEST) -> float:
-    """Return the number from 0 to `most` with which the step takes as long as measured; 0 if it takes longer anyway."""
+    """Return the number from 0 to `most` for which the step takes as long as measured; 0 if 0 is already too long."""
     low, high = 0.0, most
     if seconds(low) >= measured:
         return low

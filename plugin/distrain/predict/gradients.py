@@ -1,7 +1,7 @@
 """Put a model's gradients into the buckets in which the ranks exchange them.
 
-The backward pass makes the gradients of the last layer first. DDP and Horovod collect them in that order, and exchange
-a bucket as soon as all of its gradients are computed.
+The backward pass makes the gradients of the last layer first. DDP and Horovod collect the gradients in that order, and
+exchange a bucket as soon as all of its gradients are computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Layer(Struct, frozen=True):
 class Bucket(Struct, frozen=True):
     """Gradients that are exchanged together.
 
-    `ready` is the share of a rank's compute time after which all of them are computed.
+    `ready` is the share of a rank's compute time after which all gradients of the bucket are computed.
     """
 
     size: float
@@ -48,7 +48,7 @@ def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> t
     """Return the buckets of at most `most` bytes; `layers` are in the order of the backward pass, the last one first.
 
     A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap, all buckets are ready only at
-    the end.
+    the end of the backward pass.
     """
     found: list[Bucket] = []
     collected, done = 0.0, 0.0
@@ -62,7 +62,7 @@ def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> t
 
 
 def late(found: Sequence[Bucket]) -> tuple[Bucket, ...]:
-    """Return the buckets as parameter servers send them: only after they have all gradients."""
+    """Return the buckets for parameter servers, which send weights only after they have received all gradients."""
     return tuple(replace(bucket, ready=1.0) for bucket in found)
 
 

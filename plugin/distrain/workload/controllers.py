@@ -20,8 +20,8 @@ Spec = TypeVar("Spec", bound=kube.PodSpec)
 ObjectName = tuple[str, str]
 
 JOB_ROLE = "training.kubeflow.org/job-role"
-# If the job has a schedulingPolicy, the operator sets this schedulerName in pods that have none. A flag of the operator
-# sets the name of this gang scheduler.
+# Stands for the gang scheduler's name, which a flag of the operator sets. If the job has a schedulingPolicy, this
+# scheduler places the pods that have no schedulerName.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 

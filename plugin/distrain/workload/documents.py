@@ -62,8 +62,8 @@ def objects(manifest: str, origin: str) -> list[Item]:
 def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
     """Give names to the objects that have only a generateName. Return all objects, and the new names in words.
 
-    The API server appends five random letters and digits. None of these is 0, so it never generates a name that this
-    function has chosen.
+    The API server appends five random letters and digits. None of these is a 0,
+    so it never generates a name such as this function chooses, which ends in x0001.
     """
     named: list[Item] = []
     generated: list[str] = []

@@ -43,9 +43,10 @@ PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 
 
 def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
-    """Return the gang schedulers that the job's pods need. Of each tuple, the cluster must have one scheduler.
+    """Return the gang schedulers that the job's pods need.
 
-    A Kubeflow resource only asks for a gang; flags of the operator choose the scheduler.
+    The cluster must have one scheduler of each returned tuple. A Kubeflow resource only asks for a gang; flags of the
+    operator choose the scheduler.
     """
     names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
     found = [each for each in PLACING if each.scheduler in names or each.group in groups]

@@ -17,7 +17,7 @@ from distrain import kube
 class InitContainer(Struct, frozen=True):
     """A container that an operator adds to the pods of a role.
 
-    With `beside`, it does so only if the job also has that role.
+    With `beside`, the operator adds the container only if the job also has that role.
     """
 
     name: str

@@ -57,10 +57,10 @@ class PodRole(Struct, frozen=True):
     """Equal pods of a job, in the form in which their controller will create them.
 
     `component` is the value of their label app.kubernetes.io/component. `varying` are keys of labels whose values
-    differ between pods or are unknown before the pods exist. `labels` contains none of them. `namespace` is empty if
-    the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs
-    of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of the role's first
-    pod. `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
+    differ between pods or are unknown before the pods exist. `labels` lacks the keys in `varying`. `namespace` is empty
+    if the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the
+    specs of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the role's first pod.
+    `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
     """
 
     name: str
@@ -175,8 +175,8 @@ class Job(Struct, frozen=True):
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
-    Kubernetes would refuse it, or with `judges_all` if other resources create pods, too, or an object is there twice.
+    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job or if
+    Kubernetes would refuse it; with `judges_all`, also if other resources create pods or if an object occurs twice.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -286,7 +286,7 @@ def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: obje
 
 
 def _refuse_roles(path: str, roles: Mapping[str, kube.ReplicaSpec]) -> None:
-    """Raise FormError if the operators of MPIJobs create no pods for one of the roles, or for none of them."""
+    """Raise FormError if an MPIJob has no launcher, no number of workers, or a role that no operator creates."""
     if "Launcher" not in roles:
         raise documents.missing(f"{path}.Launcher", roles, "write the pod that starts mpirun there")
     if unknown := [key for key in roles if key not in ("Launcher", "Worker")]:
@@ -334,7 +334,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.WorkloadSpec) -> PodRole:
-    """Add the claim templates of a StatefulSet. Each replaces the volume of the pod template that has the same name."""
+    """Add a StatefulSet's claim templates. Each of them replaces the pod template's volume of the same name."""
     if resource.kind != "StatefulSet":
         return role
     claims = claim_templates(resource.name, spec)

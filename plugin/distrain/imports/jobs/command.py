@@ -207,7 +207,10 @@ class Commands:
 
 
 def _shown(part: str) -> str:
-    """Return a part of a script that a shell ran once: of a substitution, only the program."""
+    """Return, for a message, a part of a script that a shell ran once.
+
+    Of a command substitution, return only the program.
+    """
     inner = re.fullmatch(r"\$\((.*)\)|`(.*)`", part.strip())
     return f"$({quoting.line(inner[1] or inner[2])})" if inner else quoting.value(part.strip())
 
@@ -218,7 +221,7 @@ def _literals(entries: Sequence[Any]) -> dict[str, str]:
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
-    """Return mpirun's option for a folder; an option that mpirun already has takes precedence."""
+    """Return mpirun's option that sets this working folder. An option that mpirun already has takes precedence."""
     given = [option.value for option in options if option.name in ("wd", "wdir")]
     if not given or given[0] == folder:
         draft.know((*role.place, "workingDir"))

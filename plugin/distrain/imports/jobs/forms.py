@@ -68,7 +68,7 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
 
 
 def _words(path: Path, value: Any, wanted: str) -> str:
-    """Return the path of a value, or of the first wrong item of a list, its form, and the next step."""
+    """Return a message: the path of a value or of a list's first wrong item, the form found, and the next step."""
     if isinstance(value, list) and wanted.startswith("a list"):
         is_block = wanted == BLOCK_LIST
         kinds = (dict,) if is_block else (str, int, float, bool)
@@ -78,7 +78,7 @@ def _words(path: Path, value: Any, wanted: str) -> str:
 
 
 def _wanted(key: str, value: Any) -> str:
-    """Return the form that the field needs, if it has another one."""
+    """Return the form that the field must have, or an empty text if the value has this form."""
     if value is None:
         return ""
     if key in BLOCKS:

@@ -114,7 +114,7 @@ def _pull_secrets(draft: Draft, roles: Sequence[Role]) -> None:
 
 
 def _account(draft: Draft, roles: Sequence[Role]) -> None:
-    """Carry over the ServiceAccount; all pods have one."""
+    """In the chart, all pods share one ServiceAccount, so carry over one."""
     target = ("serviceAccountName",)
     for role in roles:
         # serviceAccount is the older name of serviceAccountName, which takes precedence.

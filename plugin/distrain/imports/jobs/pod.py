@@ -1,4 +1,4 @@
-"""Read a pod template of a job: each field becomes a value of the role, or is listed."""
+"""Read a pod template of a job: each field becomes a value of the role, or is listed as left out."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ Parts = dict[str, Part]
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
     """Return the parts of a pod template that may go into a role's section or to the top of the values.
 
-    Parts that only a section has, such as cpu and memory, are carried over at once. `main` is the index of the
-    container that trains.
+    Parts that exist only in a role's section, such as cpu and memory, are carried over immediately. `main` is the index
+    of the container that trains.
     """
     pod = (*template, "spec")
     container = (*pod, "containers", main)

@@ -88,7 +88,7 @@ def _whole(draft: Draft, path: Path) -> int:
 
 
 def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
-    """Carry over cpu or memory: the request, and the limit if the short key does not set it."""
+    """Carry over cpu or memory: the request, and the limit unless the short key (workers.memory) already sets it."""
     request, limit = found["requests"].get(name), found["limits"].get(name)
     paths = {kind: (*path, kind, name) for kind in found if name in found[kind]}
     pattern = CPU if name == "cpu" else MEMORY
@@ -131,7 +131,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Return CPUs as a number if the text is a number, because people write CPUs so."""
+    """Return an amount of CPUs as a number if the text is a plain number, as users write it."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 

@@ -25,7 +25,7 @@ ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 
 
 class Role(Struct, frozen=True):
-    """A role of the source: its name there, the section of the values, and the path of its pod template.
+    """A role of the source: its name in the source, the section of the values, and the path of its pod template.
 
     `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi`
     tells that the pods run mpirun, and not the program.
@@ -44,7 +44,7 @@ class Role(Struct, frozen=True):
 
 
 def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Carry over the parts of each role, by the section's name."""
+    """Carry over the parts of each role. `parts` has them by the name of the section."""
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
     # A volume mount at the top level can use only a volume at the top level.
@@ -67,7 +67,7 @@ def _is_shared_or_absent(parts: Mapping[str, Parts], key: str, sections: Sequenc
 
 
 def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
-    """Tell whether all these sections have an equal part."""
+    """Tell whether this part is equal in all of these sections."""
     parts = [found.get(section) for section in over]
     return all(part is not None and parts[0] is not None and part.value == parts[0].value for part in parts)
 

@@ -81,7 +81,7 @@ def _claim(translation: Translation, pod: Path, path: Path, mounted: set[str | N
 
 
 def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
-    """Note the variables that read a label or annotation which only JobSet, or a Job, sets in its pods."""
+    """Add a note for each variable that reads a label or annotation that only JobSet or the Job controller sets."""
     own = KUBEFLOW[translation.job["kind"]].versions[0].environment
     for pod in pods:
         for key in ("containers", "initContainers"):
@@ -98,7 +98,7 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
 
 
 def lose_owned(translation: Translation, path: Path) -> None:
-    """List as left out the labels and annotations at this path that only JobSet reads."""
+    """List the labels and annotations at this path that only JobSet reads as left out."""
     translation.lose((*path, "annotations", TOPOLOGY), TOPOLOGY_WHY)
     for key in ("labels", "annotations"):
         for name in translation.block((*path, key)):

@@ -30,7 +30,7 @@ TOPOLOGY_WHY = "JobSet kept other Jobs off these nodes; set workers.topology or 
 
 
 class ReplicatedJob(Struct, frozen=True):
-    """A replicated job: its name, its path, the step of a TrainJob that it is, and the index of its main container."""
+    """A replicated job: its name, its path, its step in a TrainJob, and the index of its main container."""
 
     name: str
     path: Path
@@ -39,7 +39,7 @@ class ReplicatedJob(Struct, frozen=True):
 
     @property
     def spec(self) -> Path:
-        """The path of its Job's spec."""
+        """The path of the spec of its Job."""
         return (*self.path, "template", "spec")
 
     @property
@@ -79,7 +79,7 @@ def _read(translation: Translation, path: Path) -> ReplicatedJob:
 
 
 def count_pods(translation: Translation, job: ReplicatedJob) -> tuple[int, tuple[Path, ...]]:
-    """Return the number of a job's pods, and the source's paths of this number."""
+    """Return the number of a job's pods, and the paths in the source that set this number."""
     replicas, parallelism = (*job.path, "replicas"), (*job.spec, "parallelism")
     number = translation.number(replicas, 1) * translation.number(parallelism, 1)
     given = [path for path in (parallelism, replicas) if translation.source.get(path) is not None]

@@ -45,7 +45,7 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 
 
 def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a TrainJob; if its runtime is known, the data has it under the key RUNTIME."""
+    """Return the draft of a TrainJob. If its runtime is known, `data` contains the runtime under the key RUNTIME."""
     refuse_reference(data, origin)
     translation = _translation(data, origin)
     policy = _policy(translation)
@@ -92,7 +92,10 @@ def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[R
 
 
 def _policy(translation: Translation) -> str:
-    """Return the key of the runtime's mlPolicy that says how the ranks start; raise ValuesError for another key."""
+    """Return the key of the runtime's mlPolicy that says how the ranks start.
+
+    Raise ValuesError for a key that distrain does not support.
+    """
     found = translation.block(POLICY)
     known = [key for key in KINDS if key in found]
     others = [key for key in found if key not in (*KINDS, "numNodes")]
@@ -103,7 +106,7 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """Take the framework from the runtime's label, if otherwise only the image or the command could name it."""
+    """Use the framework in the runtime's label, if nothing but the image or the command would name a framework."""
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -187,7 +190,7 @@ def _gang(translation: Translation, roles: list[Role]) -> None:
 
 
 def _size(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Set the number of workers and of ranks in each."""
+    """Set the number of workers, and the number of ranks per worker."""
     path = NODES if translation.source.get(NODES) is not None else (*POLICY, "numNodes")
     number = translation.number(path, 1)
     translation.number((*POLICY, "numNodes"), 1)

@@ -12,11 +12,11 @@ def names(text: str) -> frozenset[str]:
 
 
 MPI, HOROVOD, TORCH, ACCELERATE, DEEPSPEED, SRUN = "mpirun", "horovodrun", "torchrun", "accelerate", "deepspeed", "srun"
-# For each option, the number of words that follow it. An option that is not listed takes no value. For Slurm and Hydra,
-# see _count.
+# TWO has the options that two words follow, and ONE the options that one word follows. An option that is in neither
+# takes no value. For Slurm and Hydra, see _count.
 TWO = {MPI: names("mca gmca omca gomca prtemca pmixmca genv env"), HOROVOD: names("blacklist-cooldown-range")}
-# Options of Open MPI. The list for 4.1.4 comes from `mpirun --help all`, and the list for 5 from
-# src/mca/schizo/ompi/schizo_ompi.c of prrte.
+# Options of Open MPI: from `mpirun --help all` of 4.1.4, and for version 5 from src/mca/schizo/ompi/schizo_ompi.c of
+# prrte.
 OPEN_MPI = """
     am amca app arch bind-to c cartofile cf cpu-list cpu-set cpus-per-proc cpus-per-rank debugger default-hostfile
     display file forward-signals H hnp host hostfile initial-errhandler launch-agent machinefile map-by
@@ -109,7 +109,7 @@ ONE = {
         """
     ),
 }
-# The value of these single-letter options may be in the same word, as in srun -N2.
+# For these programs, the value of a single-letter option may be in the same word, as in srun -N2.
 GLUED = {SRUN}
 
 

@@ -65,7 +65,7 @@ def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> 
 
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    """Return the placeholder for an mpirun that starts several programs, as in `mpirun -np 2 a : -np 2 b`."""
     if any(option.name == MULTIPLE for option in found.options):
         why = "srun starts the programs that this file lists; distrain runs one: write it as command"
         return Program((PROGRAM,), found.starter, (), ((quoting.command(words[found.index :]), why),))
@@ -76,7 +76,7 @@ def _several(found: Started, words: Sequence[str]) -> Program | None:
 
 
 def _open(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder if a variable holds either options of the starter or the program."""
+    """Return the placeholder if it is unclear whether a variable contains options of the starter or the program."""
     if not found.is_open:
         return None
     name = quoting.key(words[found.program])
@@ -128,7 +128,7 @@ def _of_script(words: Sequence[str], index: int) -> Program:
 
 
 def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
-    """Tell whether a starter is named anywhere but at the beginning of a command."""
+    """Tell whether a text names a starter anywhere except at the beginning of a command."""
     begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
     return len(MENTION.findall(script)) > begun
 
@@ -170,8 +170,7 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # `time` is a keyword of the shell here, which measured mpirun. `exec time` would need a program called time in the
-    # image.
+    # `time` was a keyword of the shell. It is removed, because `exec time` needs a program called time in the image.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

@@ -1,4 +1,4 @@
-"""List the options of the programs that start ranks whose work distrain does itself, and what replaces them."""
+"""List options of the programs that start ranks. distrain does their work itself; each entry says how."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKERS = {
 ELASTIC = {"min-np", "min-num-proc", "max-np", "max-num-proc", "host-discovery-script"}
 # Names of hostfiles that mpi-operator, ksonnet's openmpi and stable/horovod write.
 HOSTFILES = ("/etc/mpi/hostfile", "/kubeflow/openmpi/assets/hostfile", "/horovod/generated/hostfile")
-# Options whose values distrain also sets to the same value by default.
+# Options with the value that distrain uses itself, so that nothing is lost without the option.
 SAME = {
     MPI: {("allow-run-as-root", ""), ("launcher", "ssh"), ("bootstrap", "ssh")}
     | {(name, file) for name in names("hostfile machinefile default-hostfile") for file in HOSTFILES},
@@ -53,7 +53,10 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 
 
 def _why(**reasons: str) -> dict[str, str]:
-    """Map each option to its reason; each argument is the name of a reason, with the options as one text."""
+    """Map each option to its reason.
+
+    The name of an argument is the name of a reason, and its value lists the options.
+    """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 
 

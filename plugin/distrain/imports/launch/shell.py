@@ -101,12 +101,15 @@ def _beyond(script: str) -> re.Match[str] | None:
 
 
 def _masked(found: re.Match[str]) -> str:
-    """Return as many other characters. A quoted text stays a word, and a line that goes on stays one line."""
+    """Replace quotes, comments and escaped characters by as many other characters.
+
+    A quoted text stays one word, and a line that continues on the next line stays one line.
+    """
     return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
 
 
 def _split(script: str) -> tuple[list[Command], int | None]:
-    """Return the simple commands, and the index of a word whose quote is open at the end of the script."""
+    """Return the simple commands. If a quote is open at the end of the script, also return the index of its word."""
     found: list[Command] = []
     words: list[Word] = []
     place = start = 0

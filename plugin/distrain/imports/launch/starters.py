@@ -90,8 +90,9 @@ class Option(Struct, frozen=True):
 class Started(Struct, frozen=True):
     """A command taken apart: the starter's name and index, its options, and the index of the program.
 
-    `python` is the interpreter that runs a program that is a Python file, for starters that need none before it.
-    `is_open` tells that the word at `program` is a variable that holds options, or the program.
+    `python` is the interpreter that the chart must add before a program that is a Python file, because the starter
+    needed none. If `is_open` is true, the word at `program` is a variable, and it is unclear whether it contains
+    options or the program.
     """
 
     starter: str
@@ -156,7 +157,7 @@ def name_of(word: str) -> str:
 
 
 def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether a word is a variable that holds options: by its name, or by the word after it."""
+    """Tell whether a word is a variable that contains options, judged by its name or by the word after it."""
     if not name_of(words[place]) or place + 1 >= len(words):
         return bool(OF_OPTIONS.search(name_of(words[place])))
     following, more = words[place + 1], _starter(words, place + 1)[0]
@@ -171,7 +172,7 @@ def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
 
 
 def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether the word is a variable of which neither is certain: that it holds options, or the program."""
+    """Tell whether the word is a variable that may contain either options or the program."""
     if place + 1 >= len(words) or not name_of(words[place]):
         return False
     following = words[place + 1]

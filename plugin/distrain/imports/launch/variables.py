@@ -86,7 +86,7 @@ def note_unset(draft: Draft) -> None:
 
 
 def _instead(draft: Draft, name: str) -> str:
-    """Return what takes the place of a variable of Slurm, by its name without the prefix."""
+    """Return the advice for a variable of Slurm. `name` is given without the prefix."""
     if name in ("NNODES", "JOB_NUM_NODES"):
         return f"write {draft.value(('workers', 'replicas'), 1)} into command, the number of workers.replicas"
     is_torchrun = is_of_starter(draft, "RANK")
@@ -105,7 +105,7 @@ def _arguments(command: Sequence[str]) -> Iterator[str]:
 
 
 def note_starters(draft: Draft) -> None:
-    """Note the command's variables that hold a starter: with it, distrain would start the ranks twice."""
+    """Note the command's variables that contain a starter, because distrain would then start the ranks twice."""
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}
     for section in ((), ("workers",)):

@@ -20,8 +20,8 @@ LATE = "set PYTHONUNBUFFERED to 1 in env if lines come late"
 class Kind(Struct, frozen=True):
     """A program that wraps another one: its options with a value, and the number of its arguments before the program.
 
-    `why` is the next step for what the wrapper did; empty if nothing is lost without it. `commands` are the subcommands
-    of which one must follow.
+    `why` tells the user how to replace what the wrapper did. It is empty if nothing is lost without the wrapper.
+    `commands` are the subcommands of which one must follow.
     """
 
     options: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ class Wrapper(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """What a command has before its program: the wrappers, whether a starter of ranks, and the program's index."""
+    """What precedes a command's program: the wrappers, whether there is a starter of ranks, and the program's index."""
 
     wrappers: tuple[Wrapper, ...]
     has_starter: bool
@@ -142,7 +142,7 @@ def _wrapper(words: Sequence[str], start: int) -> Wrapper | None:
 
 
 def _env(words: Sequence[str], start: int) -> Wrapper | None:
-    """Return an env that only sets variables to values as they are written."""
+    """Return an `env` wrapper that only sets variables to literal values."""
     stop = start + 1
     while stop < len(words) and re.match(r"[A-Za-z_]\w*=[^$`]*$", words[stop]):
         stop += 1

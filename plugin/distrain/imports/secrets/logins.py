@@ -1,8 +1,9 @@
 """Find the credentials in commands that log in: an argument after others, or the value of a short option.
 
-The names of such arguments say nothing (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the programs that
-people use in job scripts, each with its secret arguments. The list was not compared with each program's help. A program
-that is missing here only matters if its command is carried: commands that are left out are shown without arguments.
+The name of the option or program does not tell that such an argument is secret (`mysql -pPASSWORD`, `wandb login KEY`).
+So this module lists the programs that people use in job scripts, each with its secret arguments. The list was not
+compared with each program's help. If this list lacks a program, its arguments can become visible only if the import
+carries its command over: messages show commands that are left out without their arguments.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from msgspec import Struct
 class Login(Struct, frozen=True):
     """A command that logs in: the words after the program, its secret options, and its first secret argument.
 
-    `first` is the number of arguments before it; None if no argument is secret. With `named`, the argument before it
-    has to be the name of a credential.
+    `first` is the number of arguments before the first secret argument; None if no argument is secret. With `named`,
+    the first secret argument must follow an argument that is the name of a credential.
     """
 
     words: tuple[str, ...] = ()
@@ -141,7 +142,7 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word of the command that goes on here, without quotes."""
+    """Yield start and end of each word of the command that continues at this index, without quotes."""
     for _ in range(MOST):
         word = WORD.match(text, place)
         if not word:
@@ -181,5 +182,5 @@ def _values(option: str, words: Sequence[str], begin: int) -> Iterator[tuple[int
 
 
 def _is_secret(word: str) -> bool:
-    """Tell whether an argument may be secret: no variable, and no address without a login."""
+    """Tell whether an argument may be secret. A variable is not secret, and neither is an address without a login."""
     return bool(word) and not word.startswith(("$", "…")) and not URL.fullmatch(word)

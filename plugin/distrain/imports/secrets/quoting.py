@@ -1,7 +1,8 @@
-"""Quote a source in messages and comments without a credential. All source text in a message comes from here.
+"""Quote a source in messages and comments without showing credentials.
 
-No name tells that an argument of `mc alias set s3 URL KEY SECRET` is secret. So of a command only the program and a
-known sub-command are quoted, and a value only if it is a number or looks like plain words.
+Every text of a source that a message shows passes through this module. In `mc alias set s3 URL KEY SECRET`, for
+example, no name shows that an argument is secret. So a quoted command shows only the program and a known sub-command. A
+value is quoted only if it is a number or looks like plain words.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SUB_COMMANDS = {
 def command(words: Sequence[str]) -> str:
     """Return a command that is left out: its program and known sub-command, and … for all other words.
 
-    A command that only sets variables has their names.
+    For a command that only sets variables, the names of the variables are shown.
     """
     named = [VARIABLE.match(word) for word in words]
     start = next((place for place, found in enumerate(named) if not found), len(words))
@@ -93,7 +94,7 @@ def value(found: Any) -> str:
 
 
 def literal(found: Any) -> str:
-    """Return a value as value() does, a text in quotes."""
+    """Like value(), but put a text in quotes."""
     shown = value(found)
     return repr(found) if isinstance(found, str) and shown == found else shown
 

@@ -66,7 +66,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _left_out(draft: Draft, script: str) -> None:
-    """List the options that are no values, and those that a later line sets again."""
+    """List as left out the options that become no value of the chart, and the options that a later line overrides."""
     found = entries(script, draft.origin)
     last = {entry.name: entry for entry in found}
     for entry in found:
@@ -91,7 +91,7 @@ def _kind(draft: Draft, script: str) -> None:
 
 
 def _time(draft: Draft) -> None:
-    """Carry over the time limit; without one, a run has none here, too."""
+    """Carry over the time limit. A script without a time limit becomes a run without one."""
     limit = str(draft.ledger.get(("time",), ""))
     if seconds := _seconds(limit):
         draft.carry(("job", "activeDeadlineSeconds"), seconds, ("time",), why=limit)

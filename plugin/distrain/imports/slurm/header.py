@@ -112,7 +112,10 @@ def _first(line: str) -> str:
 
 
 def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
-    """Yield number and options of each #SBATCH line before the first command, or else of each line behind it."""
+    """Yield number and options of each #SBATCH line before the first command.
+
+    With `is_header=False`, yield the lines after it.
+    """
     is_before = True
     for number, line in enumerate(script.split("\n"), start=1):
         is_before = is_before and (not line.strip() or line.lstrip().startswith("#"))

@@ -64,7 +64,10 @@ def carry_script(draft: Draft, script: str) -> None:
 
 
 def _carry_program(draft: Draft, place: int, script: str) -> None:
-    """Set the command from the script's command at this index, and env and the list from all others."""
+    """Set `command` from the script's command at this index.
+
+    Use all other commands for env and the list of left-out parts.
+    """
     script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
     commands = shell.commands(script) or []
     main = commands[place]
@@ -88,7 +91,7 @@ def _carry_others(draft: Draft, commands: Sequence[Command], script: str) -> Non
 
 
 def _no_program(main: Command) -> str:
-    """Return why the program of a command is not known: it is that of an image, or none follows a wrapper."""
+    """Return why a command's program is not known: the container's image runs it, or none follows a wrapper."""
     words = [word.text for word in main.words]
     before = chain(words)
     name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
@@ -103,7 +106,7 @@ def _no_program(main: Command) -> str:
 
 
 def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str]]]:
-    """Return the script without the programs that wrap the main command's, and these programs with their texts."""
+    """Return the script without the wrappers around the main program, and the wrappers with their texts."""
     found = []
     for wrapper in chain([word.text for word in main.words]).wrappers:
         start, end = main.words[wrapper.start].start, main.words[wrapper.stop - 1].end
@@ -132,7 +135,7 @@ def _no_shell(draft: Draft, script: str) -> None:
 
 
 def _beyond(draft: Draft, script: str) -> None:
-    """Set the placeholder for a script of which nothing can be carried over, and name the reason and its line."""
+    """Set the placeholder if nothing of a script can be carried over, and name the reason and its line."""
     number, name = shell.obstacle(script)
     line = quoting.line(script.split("\n")[number - 1])
     draft.choose(("command",), [PROGRAM], f"line {number} has {name}")
@@ -160,7 +163,7 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
 
 
 def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
-    """Set the placeholder for a command whose program cannot be told."""
+    """Set the placeholder for a command whose program cannot be identified."""
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), f"{why}; write the program as command")
     draft.note(f"command: {WRITE}")
@@ -222,8 +225,8 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
     words = [word.text for word in command.words]
     start = chain(words).program
     inner = shell.script_of(words[start:])
-    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. With a
-    # redirection, the program needs a second shell around it.
+    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. If a redirection
+    # follows SCRIPT, only a second shell around the program can interpret the redirection.
     if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
         words[start + inner] = setup + words[start + inner]
         return words
@@ -233,7 +236,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Carry over a variable, and list any other command."""
+    """Carry over a command that sets a variable; list any other command as left out."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)
