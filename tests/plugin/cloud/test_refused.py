@@ -1,4 +1,4 @@
-"""Test that `cluster` answers a mistake with exit code 2 and one line: the place, the finding and the next step."""
+"""Test that `cluster` answers a mistake with exit code 2 and one line: place, finding and next step."""
 
 from __future__ import annotations
 

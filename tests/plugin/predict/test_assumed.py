@@ -1,4 +1,4 @@
-"""Test how `predict` handles odd numbers, and that it prints its assumptions."""
+"""Test how `predict` treats unusual numbers, and that it prints its assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the command `predict`: its table, its choice of a size, and its line for each mistake."""
+"""Test the command `predict`: its table, the size that it chooses, and its message for each mistake."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def test_seconds_are_those_of_the_model(predict: Predict) -> None:
 
     sizes = by_workers(answer)
     assert sizes[1]["stepSeconds"] == pytest.approx(0.5, abs=1e-4)
-    # VGG16's dense layers make up 89 % of the gradients and are exchanged first, so only the last bucket is not hidden.
-    # The step waits for the slower of the two workers.
+    # VGG16's dense layers have 89 % of the gradients, which are exchanged first. So only the exchange of the last
+    # bucket does not overlap with computation. The step waits for the slower of the two workers.
     last = 1.75 * 25e6 * 8 / 44.27e9
     assert sizes[2]["stepSeconds"] == pytest.approx(0.5 * 1.0118 + last, abs=0.003)
-    # The exchange with parameter servers is not hidden: K bytes go to the servers, and K bytes come back.
+    # The exchange with parameter servers does not overlap with computation: K bytes go to the servers, and K bytes come
+    # back.
     assert by_workers(answer, "parameter-server")[2]["stepSeconds"] == pytest.approx(0.5 * 1.012 + 0.2, abs=0.01)
 
 
 def test_run_of_so_many_steps_has_the_samples_of_its_own_size_at_each(predict: Predict) -> None:
     answer = answer_of(predict(*FIXED, "-o", "json"))
 
-    # At 1 s per step, 3,600 steps of 8 ranks take an hour. With half of the ranks, they take two hours.
+    # If a step takes 1 s, 3,600 steps of 8 ranks take an hour. With half as many ranks, the same number of samples
+    # takes two hours.
     assert answer["samples"] == 3600 * 8 * 64
     for workers, size in by_workers(answer).items():
         assert size["hours"] == pytest.approx(size["stepSeconds"] * 2 / workers)
@@ -305,6 +307,5 @@ def test_compute_time_of_another_batch_is_in_proportion(predict: Predict) -> Non
 
     answer = answer_of(predict("--record", f"./{folder.name}", "--between", "100000", "-o", "json"))
 
-    # A batch of 64 takes twice as long as the record's batch of 32. 1.2 % is added for waiting for the slower of two
-    # workers.
+    # A batch of 64 takes twice as long as the record's batch of 32. Waiting for the slower of two workers adds 1.2 %.
     assert answer["computeSeconds"] == pytest.approx(8 * 64 / 700 / 1.012, rel=0.02)
