@@ -51,7 +51,7 @@ def named_instance(instance: str | None, selector: Mapping[str, str], provider: 
 def refuse_efa(provider: str, instance: Instance | None) -> None:
     """Raise ValuesError for --efa with another provider than EKS, or with a type without EFA."""
     if provider != EKS:
-        raise ValuesError(f"--efa: {provider_name(provider)} has no EFA; leave it out, or take --provider {EKS}")
+        raise ValuesError(f"--efa: {provider_name(provider)} has no EFA; leave out --efa, or set --provider {EKS}")
     if instance and not instance.efa:
         others = ", ".join(each.type for each in with_gpus(EKS) if each.efa)
         raise ValuesError(f"--efa: {instance.type} has no EFA interface; name one of {others} with {FLAG}")
@@ -84,8 +84,8 @@ def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
     priced = [each for each in nodes if each.type in cost]
     if not priced:
         types = ", ".join(each.type for each in nodes)
-        words = f"no type with a price holds a worker; add a line for one of {types}"
+        words = f"found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of {types}"
         unknown = [name for name in cost if not table.is_known(name)]
-        misspelt = f"; the table has no {', '.join(unknown)}: correct a misspelt name" if unknown else ""
+        misspelt = f", or correct {', '.join(unknown)}, which distrain does not know" if unknown else ""
         raise ValuesError(f"{prices.FLAG}: {words}{misspelt}")
     return min(priced, key=lambda each: (nodes[each] * cost[each.type], nodes[each]))

@@ -95,10 +95,10 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
     """Return the message for workers that may not fit even if each worker has its own node."""
     if is_possible and not group.taint:
-        words = "the run's other pods may take what a worker needs on its node, as the nodes get no taint"
-        return f"workers.tolerations: {words}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
-    words = f"{needs.workers} workers do not fit on as many nodes {group.instance.type}"
-    return f"workers.replicas: {words}; see what `helm distrain check --offline --assume-nodes` says of these"
+        room = "the GPU nodes get no taint, so other pods of the run may use the CPUs and memory that a worker needs"
+        return f"workers.tolerations: {room}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+    words = f"{needs.workers} workers do not fit on {needs.workers} nodes of type {group.instance.type}"
+    return f"workers.replicas: {words}; run `helm distrain check --offline --assume-nodes` to see why"
 
 
 def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
@@ -122,7 +122,7 @@ def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
             nodes = sum(-(-role.replicas // most) for role, most in zip(roles, held, strict=True))
             return _numbered(group, max(1, nodes))
     largest = types[-1]
-    words = f"its pods fit on no {largest.type}, the largest type without GPUs in the table; lower its requests"
+    words = f"its pods do not fit on {largest.type}, the largest known type without GPUs; lower their requests"
     raise ValuesError(f"{Wording(needs.job, needs.gpu_resource).place(roles[0])}: {words}")
 
 
@@ -153,13 +153,13 @@ def _too_small(needs: Needs, group: Group, zone: str) -> str:
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    step = f"name one of {', '.join(others)}" if others else "lower what a worker asks for: no type of the table has it"
+    step = f"name one of {', '.join(others)}" if others else "lower the requests: no other known type offers as much"
     if not short:
-        return f"{FLAG}: the workers' affinity or nodeSelector refuses {instance.type}; {step}"
+        return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"
     name, paths = short[0], Wording(needs.job, needs.gpu_resource)
     path = paths.amount(needs.worker, name)[1]
     asked, offer = text(name, needs.worker.request[name]), rounded_down(name, has.get(name, 0))
-    words = f"{instance.type} holds no worker: {path} asks for {asked} {name}, and a node offers {offer}"
+    words = f"no worker fits on {instance.type}: {path} requests {asked} {name}, but a node offers {offer}"
     return f"{FLAG}: {words}; {step}"
 
 
@@ -195,15 +195,15 @@ def _refuse_label_of_none(needs: Needs, provider: str, zone: str) -> None:
 
 
 def _none_holds(needs: Needs, provider: str, *, efa: bool) -> str:
-    words = f"no type of {provider_name(provider)} in the table"
+    words = f"no known instance type of {provider_name(provider)}"
     for name, amount in sorted(needs.worker.request.items()):
         most = max(_offer(needs, each, efa=efa).get(name, 0) for each in with_gpus(provider))
         if _lacks({name: most}, name, amount):
             path = Wording(needs.job, needs.gpu_resource).amount(needs.worker, name)[0]
             least = f"{words} offers more than {rounded_down(name, most)}"
-            return f"{path}: a worker asks for {text(name, amount)} {name}, and {least}; lower it"
+            return f"{path}: a worker requests {text(name, amount)} {name}, but {least}; lower it"
     asked = ", ".join(f"{text(name, amount)} {name}" for name, amount in _listed(needs))
-    return f"workers: {words} holds a worker ({asked}); lower these, or correct the workers' nodeSelector or affinity"
+    return f"workers: {words} fits a worker ({asked}); lower this, or correct the workers' nodeSelector or affinity"
 
 
 def _listed(needs: Needs) -> list[tuple[str, int]]:

@@ -46,12 +46,12 @@ def refuse_lacking(path: str, selector: Mapping[str, str], given: Mapping[str, s
     """Raise ValuesError if the group cannot have a label of the nodeSelector at this path."""
     if found := lacking(selector, given):
         key, value = found
-        has = f"the nodes have {given[key]}" if key in given else "no node group can set this label"
-        flag = {INSTANCE_TYPE: "--instance", ZONE: "--zone"}.get(key)
-        step = f"name the same with {flag}" if flag else "remove it"
+        has = f"the nodes have {given[key]}" if key in given else "a node group cannot set this label"
+        flag = {INSTANCE_TYPE: "--instance" if key in given else "", ZONE: "--zone"}.get(key)
+        step = f"name {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
         if key in SPOT:
-            step = f"`cluster` writes no spot nodes: remove it, make the GPU group one of spot with {SPOT[key]}"
-        raise ValuesError(f"{path}.{key}: found {value}, and {has}; {step}, or correct the nodeSelector")
+            step = f"remove it, or make the GPU group a spot group yourself with {SPOT[key]}"
+        raise ValuesError(f"{path}.{key}: found {value}, but {has}; {step}")
 
 
 def _is_reserved(key: str) -> bool:

@@ -90,17 +90,13 @@ def refuse_without_gpus(values: Mapping[str, Any]) -> None:
     workers = values.get("workers") or {}
     if values.get("gpus") == 0 or (values.get("gpus") is None and not workers.get("gpus")):
         path = "gpus" if values.get("gpus") == 0 else "workers.gpus"
-        words = (
-            "is 0, and `cluster` only sizes GPU nodes; a run on CPUs needs none: create nodes with your cloud's tool"
-        )
-        step = "`helm distrain check --offline --assume-nodes` says how many, or set gpus"
-        raise ValuesError(f"{path}: {words}, {step}")
+        other = "create CPU nodes with your cloud's tool: `helm distrain check --offline --assume-nodes` tells how many"
+        raise ValuesError(f"{path}: is 0, but `cluster` plans only GPU nodes; set gpus, or {other}")
+    step = "set it to nvidia.com/gpu"
     if not (resource := workers.get("gpuResource")):
-        words = "is empty, so no resource says how many GPUs a node needs; set it to nvidia.com/gpu"
-        raise ValuesError(f"workers.gpuResource: {words}")
+        raise ValuesError(f"workers.gpuResource: is empty, but `cluster` needs the resource name of the GPUs; {step}")
     if resource != "nvidia.com/gpu":
-        words = f"is {resource}, and the table's instance types offer nvidia.com/gpu; set it to that"
-        raise ValuesError(f"workers.gpuResource: {words}")
+        raise ValuesError(f"workers.gpuResource: is {resource}, but the known types offer nvidia.com/gpu; {step}")
 
 
 def needs_of(job: Job, values: Mapping[str, Any], provider: str) -> Needs:
@@ -111,7 +107,7 @@ def needs_of(job: Job, values: Mapping[str, Any], provider: str) -> Needs:
     gang = str((values.get("gang") or {}).get("scheduler") or "")
     resource = str(values["workers"]["gpuResource"])
     if not job.main.request.get(resource):
-        raise ValuesError("workers.gpus: no worker asks for a GPU; set gpus, or workers.gpus and workers.replicas")
+        raise ValuesError("workers.gpus: no worker requests a GPU; set gpus, or workers.gpus and workers.replicas")
     job = _tolerating(job, resource) if provider == GKE else job
     return Needs(job, resource, BY_VALUE[gang].name if gang in BY_VALUE else "")
 

@@ -28,12 +28,12 @@ def read(path: str) -> Prices:
             continue
         entry, place = LINE.fullmatch(content), f"{FLAG}: {path}, line {number}"
         if not entry:
-            raise ValuesError(f'{place}: "{content[:60]}" is no price; {EXAMPLE}')
+            raise ValuesError(f'{place}: "{content[:60]}" is not a price; {EXAMPLE}')
         if entry[1] in found:
-            raise ValuesError(f"{place}: {entry[1]} has a price already; remove one of the two lines")
+            raise ValuesError(f"{place}: {entry[1]} already has a price; remove one of the two lines")
         found[entry[1]] = Decimal(entry[2])
     if not found:
-        raise ValuesError(f"{FLAG}: {path} has no price; {EXAMPLE}")
+        raise ValuesError(f"{FLAG}: {path} contains no price; {EXAMPLE}")
     return found
 
 

@@ -98,8 +98,8 @@ def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
     if found and provider:
         own = [each.type for each in with_gpus(provider)]
         words = f"is a type of {provider_name(found.provider)}, not of {provider_name(provider)}"
-        raise ValuesError(f"{flag}: {name} {words}; name one of {', '.join(own)}, or --provider {found.provider}")
-    raise ValuesError(f"{flag}: the table has no {name} with GPUs; {_meant(name, provider)}")
+        raise ValuesError(f"{flag}: {name} {words}; name one of {', '.join(own)}, or set --provider {found.provider}")
+    raise ValuesError(f"{flag}: distrain knows no type {name} with GPUs; {_meant(name, provider)}")
 
 
 def _meant(name: str, provider: str | None) -> str:
@@ -113,8 +113,8 @@ def _meant(name: str, provider: str | None) -> str:
         return f"did you mean {close[0]}?"
     instances = [each for key in ([provider] if provider else _table()) for each in with_gpus(key)]
     if named := [each for each in instances if each.gpu.lower() == name.lower()]:
-        return f"of the GPUs {named[0].gpu} it has {', '.join(each.type for each in named)}: name one of them"
+        return f"for {named[0].gpu} GPUs name one of {', '.join(each.type for each in named)}"
     kinds: dict[str, str] = {}
     for each in instances:
         kinds.setdefault(each.gpu, each.type)
-    return f"name one such as {', '.join(f'{first} ({gpu})' for gpu, first in kinds.items())}"
+    return f"name a type such as {', '.join(f'{first} ({gpu})' for gpu, first in kinds.items())}"

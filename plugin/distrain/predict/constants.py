@@ -83,10 +83,10 @@ def constants_of(work: Work, given: Given) -> Found:
         compute = work.batch / given.rate
         return Found(replace(start, compute=compute), f"--rate {told(given.rate)}", links.origin, notes)
     if work.p100_rate and work.gpus:
-        words = f"compute: nothing measured is given, so a P100 in fp32 is assumed; {NO_RATE}"
+        words = f"compute: no measured rate is given, so the speed of a P100 in fp32 is assumed; {NO_RATE}"
         compute = work.batch / work.p100_rate
         return Found(replace(start, compute=compute), "a P100 in fp32", links.origin, (words, *notes))
-    raise ValuesError(f"--rate: is missing, and nothing else tells how long a step computes; {NO_RATE}")
+    raise ValuesError(f"--rate: is missing, and nothing else shows how long a step computes; {NO_RATE}")
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
@@ -97,7 +97,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        raise ValuesError(f"--record: none of its sizes has whole workers of {work.size.slots} ranks; {NO_RATE}")
+        raise ValuesError(f"--record: no size in it fills whole workers of {work.size.slots} ranks; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
     if has_both and not links.is_told:
@@ -145,18 +145,18 @@ def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
 def _of_fit(found: Constants) -> tuple[str, ...]:
     if found.network.between > 0:
         return ()
-    return ("network: the record's larger sizes lose nothing to it, so it costs nothing here at any size",)
+    return ("network: the record's larger sizes are as efficient as its smallest, so the network costs no time here",)
 
 
 def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]:
     """Describe how the record's steps differ from the values' steps."""
     for number in left:
-        yield f"record: {number} ranks are no whole workers of {work.size.slots}; left out"
+        yield f"record: {number} ranks do not fill whole workers of {work.size.slots}, so this size is left out"
     if batch is None:
-        yield f"record: its batch is not known; the values' batch is used, {work.batch}"
+        yield f"record: it does not have the batch size; the batch size of the values is used, {work.batch}"
     elif batch != work.batch:
-        words = "the compute time is taken in proportion"
-        yield f"record: its batch is {batch} and the values' is {work.batch}; {words}"
+        words = "the compute time is scaled in proportion"
+        yield f"record: its batch size is {batch}, and that of the values is {work.batch}; {words}"
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
@@ -165,7 +165,7 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
         seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
         if abs(each.seconds / seconds - 1) > MOST_MISSED:
             was, would = (f"{short(ranks * batch / time)} samples/s" for time in (each.seconds, seconds))
-            yield f"record: {ranks} ranks had {was}, and the model gives them {would}; do not trust its larger sizes"
+            yield f"record: {ranks} ranks reached {was}, but the model predicts {would}; do not trust larger sizes"
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
@@ -186,8 +186,8 @@ def _links(work: Work, given: Given) -> _Links:
     """Return the network, the sources of its numbers, and notes on what was assumed. Stated numbers take precedence."""
     tested, inside, notes = given.tested, BITS / given.within if given.within else None, tuple[str, ...]()
     if tested and tested.ranks <= work.size.slots:
-        words = "it tells nothing of the network between workers; test with test.workers: 2"
-        notes = (f"--test: its {tested.ranks} ranks are taken for one worker's, so {words}",)
+        words = "it does not measure the network between workers; run `helm test` with test.workers: 2"
+        notes = (f"--test: its {tested.ranks} ranks are assumed to be in one worker, so {words}",)
         inside, tested = tested.link if inside is None else inside, None
     latency = given.latency if given.latency is not None else (tested.latency if tested else LATENCY)
     between, origin, assumed = _between(given, tested)
@@ -206,5 +206,5 @@ def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str
         return tested.link, f"the test over {tested.ranks} ranks", ()
     nominal, name = (given.nominal, given.instance) if given.nominal else (BANDWIDTH, "")
     of = f"of the {short(nominal / 1e9)} Gbit/s of {name}" if name else f"of {short(nominal / 1e9)} Gbit/s"
-    words = "what published runs reach; give --test, --between or --record"
-    return BITS / (REACHED * nominal), f"{REACHED:.0%} {of}", (f"network: {REACHED:.0%} {of} is assumed, {words}",)
+    words = "published runs reach this share; give --test, --between or --record"
+    return BITS / (REACHED * nominal), f"{REACHED:.0%} {of}", (f"network: {REACHED:.0%} {of} is assumed: {words}",)

@@ -40,13 +40,15 @@ def read(text: str, place: str) -> Tested:
     rows = [(float(size) * UNITS[unit], float(time) * 1e-6) for size, unit, time in LINE.findall(table)]
     rows = sorted((size, seconds) for size, seconds in rows if 0 < size < math.inf and 0 < seconds < LONGEST)
     if head is None or not rows:
-        raise ValuesError(f"{FLAG}: {place} has no table of the all-reduce; give the log of the pod of `helm test`")
+        raise ValuesError(f"{FLAG}: {place} contains no all-reduce table; give the log of the pod of `helm test`")
     ranks = int(head[1])
     if ranks < 2 or len({size for size, _ in rows}) < 2:
         found = f"{ranks} rank" if ranks < 2 else "one size"
-        raise ValuesError(f"{FLAG}: {place} has only {found}, which shows no bandwidth; test with test.workers: 2")
+        raise ValuesError(
+            f"{FLAG}: {place} contains only {found}, which shows no bandwidth; run `helm test` with test.workers: 2"
+        )
     if rows[-1][1] <= rows[0][1]:
-        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; test again"
+        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; run `helm test` again"
         raise ValuesError(f"{FLAG}: {place}: {words}")
     return _tested(ranks, rows)
 

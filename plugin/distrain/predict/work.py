@@ -90,9 +90,13 @@ def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
     parameters = stated.parameters or (trainer.parameters if trainer else None) or stated.recorded
     what = f"trainer.model: {model}" if trainer else "command: your own program"
     if parameters is None:
-        raise ValuesError(f"{what}: its gradients are not known; add --parameters N, its trainable parameters")
+        raise ValuesError(
+            f"{what} does not tell the size of its gradients; add --parameters N, its number of trainable parameters"
+        )
     if batch is None:
-        raise ValuesError(f"{what}: its batch is not known; add --batch N, the samples of a rank's step")
+        raise ValuesError(
+            f"{what} does not tell its batch size; add --batch N, the number of samples per rank and step"
+        )
     return model, batch, parameters
 
 
@@ -108,4 +112,5 @@ def _samples(trainer: Trainer | None, described: models.Model, recorded: int | N
 
 
 def _of_usual_data(data: models.DataSet) -> str:
-    return f"length: the data is assumed to be {data.name}, {data.samples:,} samples an epoch; give --samples if not"
+    words = f"the data is assumed to be {data.name}, {data.samples:,} samples per epoch"
+    return f"length: {words}; give --samples if this is wrong"

@@ -125,9 +125,9 @@ def test_what_is_assumed_is_told(predict: Predict) -> None:
     assert outcome.code == 0
     told = outcome.err.splitlines()
     assert told[0].startswith(
-        "distrain: compute: nothing measured is given, so a P100 in fp32 is assumed; add --rate N"
+        "distrain: compute: no measured rate is given, so the speed of a P100 in fp32 is assumed; add --rate N"
     )
-    assert told[1].startswith("distrain: network: 36% of 25 Gbit/s is assumed, what published runs reach; give --test")
+    assert told[1].startswith("distrain: network: 36% of 25 Gbit/s is assumed: published runs reach this share; give")
 
 
 def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) -> None:
@@ -147,7 +147,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--max-hours", "inf"], '--max-hours: "inf" is no number above 0', id="infinite"),
         pytest.param(["--max-workers", "1001"], "--max-workers: 1001 workers are more than a run may have", id="many"),
         pytest.param(["--max-workers", "0"], '--max-workers: "0" is no number of workers: write 4', id="none"),
-        pytest.param(["--instance", "p9.huge"], "--instance: the table has no p9.huge with GPUs", id="no-type"),
+        pytest.param(["--instance", "p9.huge"], "--instance: distrain knows no type p9.huge with GPUs", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),
         pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
@@ -155,9 +155,9 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--prices", "one", "--instance", "g4dn.xlarge"],
                      "--instance: g4dn.xlarge has 1 GPU, and a worker 4; name a larger type", id="small-type"),
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
-        pytest.param(["--test", "prices"], "--test: prices has no table of the all-reduce; give the", id="no-table"),
+        pytest.param(["--test", "prices"], "--test: prices contains no all-reduce table; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
-        pytest.param(["--test", "single.log"], "--test: single.log has only 1 rank, which shows no bandwidth",
+        pytest.param(["--test", "single.log"], "--test: single.log contains only 1 rank, which shows no bandwidth",
                      id="test-of-one-rank"),
         *(pytest.param(["--record", "s3://bucket/run", "--endpoint", url],
                        "--endpoint: it is no URL of a server; write https://s3.example.com, without a login", id=name)
@@ -190,11 +190,13 @@ def test_length_that_is_unknown_has_no_limit(predict: Predict) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param([], "command: your own program: its gradients are not known; add --parameters N", id="parameters"),
         pytest.param(
-            ["--parameters", "9"], "command: your own program: its batch is not known; add --batch", id="batch"
+            [], "command: your own program does not tell the size of its gradients; add --parameters N", id="parameters"
         ),
-        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, and nothing else tells", id="rate"),
+        pytest.param(
+            ["--parameters", "9"], "command: your own program does not tell its batch size; add --batch", id="batch"
+        ),
+        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, and nothing else shows", id="rate"),
     ],
 )
 def test_what_a_program_of_ones_own_leaves_open_is_asked_for(
@@ -283,7 +285,7 @@ def test_ranks_that_fill_no_workers_are_left_out(predict: Predict) -> None:
     outcome = predict("--record", f"./{folder.name}", "--between", "20")
 
     assert outcome.code == 0
-    assert "record: 6 ranks are no whole workers of 4; left out" in outcome.err
+    assert "record: 6 ranks do not fill whole workers of 4, so this size is left out" in outcome.err
 
 
 def test_test_within_a_worker_gives_the_link_within_it(predict: Predict) -> None:
