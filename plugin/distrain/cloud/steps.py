@@ -40,7 +40,7 @@ class Step(Struct, frozen=True):
 def text(steps: Sequence[Step], *, is_comment: bool = False) -> str:
     """Return the numbered steps as text.
 
-    With `is_comment`, each command is also a comment: a line that begins with `# `.
+    With `is_comment`, each command is commented out: its line begins with `# `.
     """
     lines: list[str] = []
     for number, step in enumerate(steps, start=1):

@@ -1,9 +1,9 @@
 """Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures about the run.
 
 A value that the user has set stays unchanged. If a value of the user conflicts with the derived value, a note reports
-the conflict. A comment marks each derived line, and only marked lines are replaced. So deriving a second time changes
-nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size, host list
-and environment are not written, because the chart's templates compute them from these values.
+the conflict. A comment marks each derived line, and only marked lines are replaced. So if `derive` runs a second time,
+it changes nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size,
+host list and environment are not written, because the chart's templates compute them from these values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags for values.
 
     `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` is
-    called while Helm renders the job for the nodes.
+    called while Helm renders the job that is placed on the nodes.
     """
 
     helm: Helm

@@ -156,7 +156,7 @@ def _rise(trainer: Trainer) -> str:
 
 
 def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:
-    """Return the number of ranks whose gradients are combined into one update of the weights."""
+    """Return how many ranks' gradients are combined into one update of the weights."""
     if size.kind == "TFJob":
         return 1
     return size.slots if trainer.kvstore == "dist_async" else size.ranks
@@ -226,7 +226,7 @@ def _trainer_words(container: kube.Container) -> list[str] | None:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Parse options written as --name=value or --name value.
+    """Parse options that are written as --name=value or as --name value.
 
     If an option is given several times, the last value is used.
     """

@@ -25,7 +25,10 @@ LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 
 def world_size(workers: int, slots: int) -> int:
-    """Return the number of ranks: one per slot. A worker has one slot for each GPU, or one slot if it has no GPUs."""
+    """Return the number of ranks: each slot of a worker runs one rank.
+
+    A worker has one slot for each GPU, or one slot if it has no GPUs.
+    """
     return workers * slots
 
 

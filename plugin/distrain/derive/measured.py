@@ -19,7 +19,8 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and their free capacity.
 
-    The size of the job's workers is not used. Only the workers' scheduling rules are used.
+    The size of the job's workers is ignored. To count the workers that fit, only the scheduling rules of the job's
+    workers are used.
     """
 
     state: ClusterState
@@ -55,7 +56,10 @@ class MeasuredNodes(Struct, frozen=True):
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
     def _most_workers(self, gpus: int, *, is_emptied: bool) -> int:
-        """Return how many workers with this number of GPUs fit beside the job's other pods. Results are cached."""
+        """Return how many workers with this number of GPUs fit on the nodes in addition to the job's other pods.
+
+        Results are cached.
+        """
         key = (is_emptied, gpus)
         if key not in self._most:
             state = self.state.emptied() if is_emptied else self.state

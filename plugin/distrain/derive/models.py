@@ -22,7 +22,7 @@ class DataSet(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """How a model is commonly trained.
+    """The usual settings for training a model.
 
     `batch_size` is the batch size per rank, and `precision` is the precision on GPUs.
     """

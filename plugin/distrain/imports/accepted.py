@@ -86,7 +86,7 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 
 
 def _target(draft: Draft, path: str) -> Target | None:
-    """Find the value that a message names, and return the most specific target that contains it."""
+    """Return the most specific target of the values that contains the value that a message names."""
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)
         if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
@@ -96,7 +96,7 @@ def _target(draft: Draft, path: str) -> Target | None:
 
 
 def _item(setting: Setting, rest: str, words: str) -> str | int | None:
-    """Return the key or index of the item that a message is about; None for the whole value."""
+    """Return the key or index of the item that a message is about; None if it is about the whole value."""
     if isinstance(setting.value, list):
         index = re.match(r"\[(\d+)\]", rest)
         return int(index[1]) if index and int(index[1]) < len(setting.value) else None
@@ -131,7 +131,7 @@ def drop_doubled(draft: Draft) -> None:
 
 
 def drop_credentials(draft: Draft) -> None:
-    """Remove what still looks like a credential from the values: in annotations, options of drivers, and any text."""
+    """Remove values that still look like credentials: in annotations, in options of drivers, and in any text."""
     why = "it looks like a credential; put it into a Secret"
     for target, setting in [*draft.settings.items()]:
         value = setting.value
@@ -149,7 +149,7 @@ def drop_credentials(draft: Draft) -> None:
 def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str) -> list[Any]:
     """Return the keys or indexes of the items that contain a credential.
 
-    In a list of words, also return the index of the option before such a word.
+    In a list of words, the index of the option before a credential is returned, too.
     """
     pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
     held = {key for key, each in pairs if _holds(credentials, each, str(key), name)}

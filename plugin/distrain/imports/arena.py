@@ -150,7 +150,7 @@ def _ranks(draft: Draft, kind: str) -> None:
 
 
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
-    """Map the names in a flag such as --env a=b to values and indexes; list values of another form as left out."""
+    """Map each name in a flag such as --env a=b to its value and its index. List values of another form as left out."""
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):
         name, has_sign, value = str(each).partition(sign)

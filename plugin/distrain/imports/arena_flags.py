@@ -102,7 +102,7 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the flags with their values. arena joins the words of the program.
 
-    Here they become the value of a flag called `command`.
+    In the returned flags, these words are the value of a flag called `command`.
     """
     place, program = 0, list[str]()
     while place < len(words):
@@ -137,7 +137,7 @@ def _full_name(name: str) -> str:
 def _has_value(name: str, following: Sequence[str]) -> bool:
     """Tell whether the next word is the flag's value.
 
-    A word that begins with a dash is not the value of an unknown flag.
+    After an unknown flag, a word that begins with a dash is the next flag and not the value.
     """
     if not following:
         return False

@@ -108,7 +108,7 @@ Span = tuple[int, int, str]
 
 
 class Credentials(Struct):
-    """The Secret that the user has to make: its name, and its keys."""
+    """The Secret that the user has to create: its name and its keys."""
 
     secret: str = "credentials"
     found: dict[str, str] = field(default_factory=dict)
@@ -194,7 +194,7 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def is_named(name: str, value: str) -> bool:
-    """Tell whether a value is a credential because of its name, whatever the value's form is."""
+    """Tell whether the name of a value shows that it is a credential, whatever form the value has."""
     is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
     if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False
@@ -226,7 +226,7 @@ def is_distinct(value: str) -> bool:
 
 
 def has_credential(found: str) -> bool:
-    """Tell whether a text holds a credential."""
+    """Tell whether a text contains a credential."""
     return any(_in_word(found, ""))
 
 
@@ -275,7 +275,7 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
 def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
-    If the word is a script, only the credentials in the script are yielded, so that the rest of the script stays.
+    If the word is a script, only the credentials inside it are yielded, so that the rest of the script is kept.
     """
     if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
         yield 0, len(word), before
@@ -317,7 +317,8 @@ def _parts(word: str, before: str) -> Iterator[Span]:
 def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
     """Return where the value of a NAME=VALUE begins and ends, without its quotes.
 
-    In a list such as user=a,password=b a comma ends the value. In a word of its own, a comma is part of the value.
+    In a list such as user=a,password=b, a comma ends the value. If NAME=VALUE is a whole word, a comma is part of the
+    value.
     """
     start, stop = entry.span("value")
     if entry["value"].startswith('\\"'):

@@ -27,7 +27,7 @@ class Setting(Struct):
 
 
 class Part(Struct):
-    """A value of the source converted for the chart, and the paths of the source that are then accounted for.
+    """A value of the source, converted for the chart, and the paths in the source that are settled by it.
 
     For a list or a map, `paths` has the path of each item or key.
     """
@@ -39,10 +39,10 @@ class Part(Struct):
 class Draft(Struct):
     """What an import has found so far.
 
-    `name` is the release's name. `kind` and `version` are the kind and version of the job that the values have to
-    render. `lost` has the place of each value that is left out, and the reason. `notes` are messages that the user
-    should read. Each entry of `twins` has the paths of two pod templates in the source that became the same pods.
-    `origin` is the source's name in messages.
+    `name` is the release's name. `kind` and `version` are those of the job that the chart must render from the values.
+    `lost` has the place of each value that is left out, and the reason. `notes` are messages that the user should read.
+    Each entry of `twins` has the paths of two pod templates in the source that became the same pods. `origin` is the
+    source's name in messages.
     """
 
     ledger: Ledger
@@ -62,7 +62,7 @@ class Draft(Struct):
         return ValuesError(f"{self.origin}: {self.place(path)}: {hidden(words)}")
 
     def place(self, path: Path) -> str:
-        """Return the place of a value in the source, as people write it."""
+        """Return the place of a value in the source in the notation that people use."""
         return text(self.ledger.place(path))
 
     def _together(self, paths: Iterable[Path]) -> str:
@@ -102,7 +102,7 @@ class Draft(Struct):
         self.know(path)
 
     def choose(self, target: Target, value: Any, why: str) -> None:
-        """Set a value that is not in the source, but follows from the source."""
+        """Set a value that the source does not state but implies."""
         self.settings[target] = Setting(value, (why,))
 
     def has(self, target: Target) -> bool:
@@ -144,7 +144,7 @@ class Draft(Struct):
 
     @property
     def namespace_flag(self) -> str:
-        """The flag of kubectl and Helm for the source's namespace, with a space before it; empty without one."""
+        """The --namespace flag for kubectl and Helm, with a space before it; empty if the source has no namespace."""
         return f" --namespace {self.namespace}" if self.namespace else ""
 
     def name_twins(self) -> None:

@@ -166,7 +166,7 @@ def _store(draft: Draft, path: Path) -> None:
 
 
 def _mounted(draft: Draft, path: Path) -> str:
-    """Mount the folder of the node that FfDL mounted, and return its path."""
+    """Mount the folder of the node that FfDL mounts, and return its path."""
     folder = str(draft.ledger.get((*path, "connection", "path"), "")).rstrip("/")
     place = (*path, "connection", "path")
     draft.know((*path, "connection", "name"))

@@ -22,7 +22,7 @@ NAME = "horovod"
 
 
 def is_values(data: Any) -> bool:
-    """Tell whether a block is values of this chart."""
+    """Tell whether a YAML block contains values of the chart stable/horovod."""
     if not isinstance(data, dict) or "kind" in data:
         return False
     worker = data.get("worker")

@@ -1,4 +1,4 @@
-"""Tell from its content what a file describes, and pick the job out of a file with several objects."""
+"""Find out from a file's content what the file describes, and choose the job if the file has several objects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BESIDE = {
 
 
 class Found(Struct, frozen=True):
-    """What is to be imported: its format and data, and the file's other objects with what happens to each of them."""
+    """What is imported: its format and data, and the other objects of the file, each with what happens to it."""
 
     job: dict[str, Any]
     others: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ class Found(Struct, frozen=True):
 
 
 def text_of(content: bytes, origin: str) -> str:
-    """Return a file's text; raise ValuesError if it is empty, or no text."""
+    """Return a file's text; raise ValuesError if the file is empty or is not text."""
     if b"\0" in content:
         raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
     if len(content) > MOST:

@@ -1,7 +1,8 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
-kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. The
-package's Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
+The parameters are those of kubeflow/openmpi in kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet,
+workloads.libsonnet, README.md. The package's Secret for the SSH keys has the keys id_rsa, id_rsa.pub and
+authorized_keys, as ssh.secretName requires.
 """
 
 from __future__ import annotations

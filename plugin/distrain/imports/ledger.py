@@ -1,4 +1,4 @@
-"""Keep account of a source: each of its values is carried over, known to need nothing, or listed as left out."""
+"""Keep track of a source's values: each is carried over, needs no value of the chart, or is listed as left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MANY = "|"
 
 
 def text(path: Path) -> str:
-    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu]. A key may be a credential."""
+    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu].
+
+    The text hides a key that may be a credential.
+    """
     shown = ""
     for part in path:
         name = quoting.key(part) if part != MANY else MANY
@@ -50,8 +53,8 @@ def _differing(path: Path, other: Path) -> Iterator[int]:
 class Ledger:
     """A source as plain data, and the settled paths.
 
-    A settled path also settles all paths below it. If parts of the data were converted from another form of the source,
-    `origins` has their places in the source.
+    If a path is settled, all paths below it are settled, too. If parts of the data were converted from another form of
+    the source, `origins` has their places in the source.
     """
 
     def __init__(self, data: Any, origins: Mapping[Path, Path] | None = None) -> None:
@@ -83,7 +86,7 @@ class Ledger:
         return any(path[:length] in self._settled for length in range(len(path) + 1))
 
     def unsettled(self, below: Path = ()) -> Iterator[Path]:
-        """Yield the paths of the values that nothing has settled; null, {} and [] do not count as values."""
+        """Yield the paths of the values that are not settled yet; null, {} and [] do not count as values."""
         for path in leaves(self.get(below), below):
             if not self.is_settled(path):
                 yield path

@@ -114,7 +114,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
 
 
 def _slots(translation: Translation, units: int) -> None:
-    """Set the number of ranks of a worker: slotsPerWorker, otherwise one for each of its units."""
+    """Set the number of ranks per worker: slotsPerWorker or, if it is not set, one rank for each processing unit."""
     path = (*SPEC, "slotsPerWorker")
     if translation.source.get(path) is not None:
         translation.copy(path, path)

@@ -83,7 +83,7 @@ def _lines(name: str, setting: Setting) -> Iterator[str]:
 def _items(value: list[Any]) -> list[str]:
     """Return the lines of each item of a list.
 
-    Dump the whole list at once, because each call of PyYAML takes about a millisecond.
+    The whole list is dumped at once, because each call of PyYAML takes about a millisecond.
     """
     parts = [*_parts(value)]
     if len(set(map(id, parts))) < len(parts):

@@ -2,18 +2,23 @@
 
 Sources, read 2026-11-28:
 
-- Firmware and kernel keep 7.5% of the memory, which kubelet does not see. This is Karpenter's default of
-  --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
-- EKS reserves 255 MiB, 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
-  https://github.com/awslabs/amazon-eks-ami). The numbers of pods are the largest for such instance types in
-  https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result.
-- GKE reserves CPUs by the same tiers, and memory by the tiers below
-  (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
-- AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends
-  at 64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). Here the table's last step, 10m for
-  each core, also applies to all further cores.
-- All three reserve 100 MiB for eviction.
-- Nodes with EFA reserve 5128 huge pages of 2 MiB (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
+Firmware and kernel keep 7.5% of the memory, which kubelet does not see. This is Karpenter's default of
+--vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
+
+EKS reserves 255 MiB, 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
+https://github.com/awslabs/amazon-eks-ami). The numbers of pods are the largest for such instance types in
+https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result.
+
+GKE reserves CPUs by the same tiers, and memory by the tiers below
+(https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
+
+AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends at
+64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). Here the table's last step, 10m for each
+core, also applies to all further cores.
+
+All three reserve 100 MiB for eviction.
+
+Nodes with EFA reserve 5128 huge pages of 2 MiB (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
 
 The requests of DaemonSets are distrain's own estimate.
 """

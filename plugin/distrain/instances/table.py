@@ -19,8 +19,8 @@ ACCELERATOR = "cloud.google.com/gke-accelerator"
 class Instance(Struct, frozen=True, rename="camel"):
     """An instance type: its GPUs with the memory of each in GB, CPUs, memory in GiB, and network in Gb/s.
 
-    `efa` and `infiniband` count the interfaces of these networks. `accelerator` is GKE's name of the GPUs. A type
-    without GPUs is for the run's other pods.
+    `efa` and `infiniband` are the numbers of the type's interfaces to these networks. `accelerator` is the name that
+    GKE gives to these GPUs. A type without GPUs is for the run's other pods.
     """
 
     type: str

@@ -46,7 +46,7 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Remove from the launcher's part the variables that mpirun passes to the ranks or that the command reads."""
+        """Remove from the launcher the variables that the ranks need: mpirun passes them on, or the command reads them."""
         part = self._parts[self._first.section].get("env")
         if not (self._first.runs_mpi and part):
             return
@@ -140,7 +140,7 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Note the commands that the launcher's shell ran once and that the shell of each rank now runs."""
+        """Note the commands that the launcher's shell ran once: in the chart, the shell of each rank runs them."""
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []
         if found:
@@ -177,7 +177,7 @@ class Commands:
             )
 
     def _rdma(self) -> None:
-        """Let Open MPI choose the transport, as in the source, if the chart's default would not use the devices."""
+        """If the chart's default would not use RDMA devices, let Open MPI choose the transport, as in the source."""
         draft = self._draft
         devices = [target[-1] for target in draft.settings if target[:3] == LIMITS and RDMA.search(target[-1])]
         given = {target[2] for target in draft.settings if target[:2] == ("mpi", "mca")}
@@ -187,7 +187,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """Settle the command of another role: the ranks' program, or a command that waits for the ranks."""
+        """Settle the command of another role, which is the ranks' program or a command that waits for the ranks."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]

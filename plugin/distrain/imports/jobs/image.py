@@ -1,4 +1,4 @@
-"""Read the images of a job: one image for all pods, and the framework that it holds."""
+"""Read the images of a job: one image for all pods, and the framework that the image contains."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def set_image(draft: Draft, name: str, path: Path) -> None:
 
 
 def framework_of(draft: Draft, roles: Sequence[Role]) -> tuple[str, str]:
-    """Return the framework of an MPIJob, and the reason. If the user has a command, the framework changes little."""
+    """Return the framework of an MPIJob, and the reason.
+
+    If the user has a command, the choice of the framework changes little.
+    """
     for role in roles:
         words = [draft.ledger.get((*role.place, "image"), ""), *_words(draft, role)]
         for word, framework in FRAMEWORKS:

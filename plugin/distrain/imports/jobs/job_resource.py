@@ -48,9 +48,9 @@ MOST = 53
 
 
 def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | None = None) -> Draft:
-    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is not a job to run.
+    """Return the draft of a job resource; raise a ValuesError with the origin if it is not a job that can run.
 
-    If the job was converted from another form, `origins` has the places of its parts in the source.
+    If the job was converted from another format, `origins` has the place of each of its parts in the source.
     """
     version = VERSIONS.get((str(item.get("apiVersion")), str(item.get("kind"))))
     assert version
@@ -79,7 +79,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
 
 
 def release_name(name: Any) -> str:
-    """Return a valid name of a release, made from the source's name unless that may be a credential."""
+    """Return a valid release name. It is made from the source's name, unless that name may be a credential."""
     known = "" if quoting.key(name) == HIDDEN else str(name or "")
     plain = re.sub(r"[^a-z0-9-]+", "-", known.lower()).strip("-")[:MOST].strip("-")
     return plain if re.match(r"[a-z]", plain) else f"run-{plain}".strip("-") if plain else "run1"
@@ -186,7 +186,10 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 
 
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
-    """Carry over the number of workers, servers and ranks, and the number of other pods if it is more than one."""
+    """Carry over the numbers of workers, servers and ranks.
+
+    Carry over the number of other pods only if it is not one.
+    """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}
     for name in draft.ledger.get(base):
@@ -278,7 +281,7 @@ def _missing_roles(draft: Draft, roles: list[Role]) -> None:
 
 
 def _twins(draft: Draft, roles: list[Role]) -> None:
-    """Compare the pod templates of a section's other roles, such as the Master, with the template that was used."""
+    """Compare the pod templates of a section's other roles, such as the Master, with the template used for it."""
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     for name in draft.ledger.get(base):
         role = _role_name(draft.kind, name)

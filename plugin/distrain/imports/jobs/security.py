@@ -79,7 +79,7 @@ def _contexts(parts: Parts) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _is_restricted(parts: Mapping[str, Parts], user: Any) -> bool:
-    """Tell whether all pods already meet the Pod Security Standard `restricted`."""
+    """Tell whether all pods of the source already meet the Pod Security Standard `restricted`."""
     return bool(parts) and user != 0 and all(map(_meets_restricted, parts.values()))
 
 

@@ -1,4 +1,4 @@
-"""Put the parts of all roles' pods into the values: shared parts at the top, other parts in each role's section."""
+"""Put the parts of all roles' pods into the values: shared parts at the top level, others in each role's section."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Role(Struct, frozen=True):
 
 
 def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Carry over the parts of each role. `parts` has them by the name of the section."""
+    """Carry over the parts of each role. `parts` has these parts by the name of the role's section."""
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
     # A volume mount at the top level can use only a volume at the top level.
@@ -73,7 +73,7 @@ def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
 
 
 def merge_twin(draft: Draft, one: Path, other: Path) -> None:
-    """Settle the values of a second pod template that equal the first template's; list values that differ."""
+    """Settle the values in which a second pod template equals the first, and list the values in which they differ."""
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
     for path in [*leaves(draft.ledger.get(other), other)]:

@@ -56,7 +56,10 @@ def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str
 
 
 def _may_be_named(each: Any) -> bool:
-    """Tell whether a volume or a mount is a map whose name is a scalar. Any other name cannot be looked up."""
+    """Tell whether a volume or a mount is a map whose name is a scalar.
+
+    A volume with another kind of name cannot be looked up.
+    """
     return isinstance(each, dict) and not isinstance(each.get("name"), (dict, list))
 
 

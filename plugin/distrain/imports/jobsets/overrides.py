@@ -46,7 +46,7 @@ class Role(Struct, frozen=True):
         return words if script is None else words[script].replace("\\\n", " ").split()
 
     def cpus(self, translation: Translation) -> int:
-        """Return the whole CPUs of a pod without GPUs, as the Trainer counts them; 0 with GPUs or without CPUs."""
+        """Return how many whole CPUs a pod requests, as the Trainer counts them; 0 if it requests GPUs or no CPUs."""
         resources = translation.get((*self.container, "resources")) or {}
         limits, requests = (resources.get(key) or {} for key in ("limits", "requests"))
         if [*gpus_of({**limits, **requests})]:
@@ -58,7 +58,7 @@ class Role(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True):
-    """A patch for the pods of some jobs: the names of the jobs, and the paths of the patch's metadata and pod spec."""
+    """A patch for the pods of some jobs: the jobs' names, and the paths of its metadata and pod spec."""
 
     jobs: tuple[str, ...]
     metadata: Path | None

@@ -99,7 +99,7 @@ def runs(words: Sequence[str], programs: set[str]) -> bool:
 
 
 def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None:
-    """Copy a job's pod template to a role at this path of the new job; the main container becomes the first."""
+    """Copy a job's pod template to a role at this path of the new job, with the main container first in the list."""
     template = (*target, "template")
     translation.copy((*template, "metadata"), (*job.pod, "metadata"))
     for key in translation.block((*job.pod, "spec")):
@@ -112,7 +112,7 @@ def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None
 
 
 def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[str] = ()) -> None:
-    """Settle the fields of a replicated job and its Job except the pods; `others` are the jobs that it waits for."""
+    """Settle all fields of a replicated job and of its Job, except the pods. The job waits for the jobs `others`."""
     source, spec = translation.source, job.spec
     translation.know(*((*job.path, key) for key in ("name", "replicas")), (*spec, "parallelism"))
     translation.know((*job.path, "template", "metadata", "labels", STEP_LABEL))

@@ -1,4 +1,4 @@
-"""Find the runtime that a TrainJob names, and build a stand-in for an unknown runtime."""
+"""Find the runtime that a TrainJob names, or build a substitute for a runtime that is not known."""
 
 from __future__ import annotations
 

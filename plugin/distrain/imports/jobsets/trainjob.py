@@ -66,7 +66,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Begin the translation of a TrainJob; use a stand-in for an unknown runtime."""
+    """Begin the translation of a TrainJob, with a substitute if its runtime is not known."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -106,7 +106,7 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """Use the framework in the runtime's label, if nothing but the image or the command would name a framework."""
+    """If otherwise only the image or the command would show the framework, use the framework in the runtime's label."""
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -159,7 +159,7 @@ def _metadata(translation: Translation) -> None:
 
 
 def _settings(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Carry over what the TrainJob says of the job as a whole, and the policies of the runtime."""
+    """Carry over what the TrainJob says about the whole job, and the policies of the runtime."""
     for key in ("suspend", "managedBy", "activeDeadlineSeconds"):
         translation.copy((*SPEC, key), (*SPEC, key))
     _gang(translation, roles)
@@ -216,7 +216,7 @@ def _with_launcher(translation: Translation, number: int, roles: list[Role]) -> 
 
 
 def _processes(translation: Translation, policy: str, worker: Role) -> None:
-    """Set the ranks of a node, if the source gives another number than the Trainer's default."""
+    """Set the number of ranks per node, if the source sets another number than the Trainer's default."""
     field = (*SPEC, "slotsPerWorker" if policy == "mpi" else "nprocPerNode")
     default = (*POLICY, policy, "numProcPerNode")
     if translation.source.get(PROCESSES) is not None:

@@ -28,7 +28,7 @@ ROUNDS, LONGEST = 20, 20_000
 def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     """Return the script with the variables of its starters replaced, without assignments that are then unused.
 
-    `given` has the values of the variables that the script's environment sets. Each command stays on its line.
+    `given` has the values of the variables that the script's environment sets. Each command keeps its line number.
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
@@ -70,7 +70,7 @@ def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
 
 
 def _harmless(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that hold no credential.
+    """Return the variables whose values are not credentials.
 
     Otherwise a credential in an option would be written in plain text.
     """
@@ -134,7 +134,7 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Return the index of the first word of a starter that has a variable with a known value."""
+    """Return the index of the first word of a starter whose options contain a variable with a known value."""
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

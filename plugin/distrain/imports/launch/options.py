@@ -120,7 +120,7 @@ def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> None:
-    """List the variables that mpirun gave to the ranks, and that no pod of the source sets."""
+    """List the variables that mpirun passed to the ranks, but that no pod of the source sets."""
     sections = ((), *((section,) for section in ("launcher", "workers", "servers", "scheduler")))
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})

@@ -27,7 +27,7 @@ SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printen
 class Program(Struct, frozen=True):
     """The words of the program, the starter that was before the program, and the starter's options.
 
-    `left` has the parts of the command that are left out, and the reasons. If the program cannot be found in the
+    `left` has the parts of the command that are left out, each with the reason. If the program cannot be found in the
     command, the first word is the placeholder that `check` refuses.
     """
 
@@ -89,7 +89,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without exec and the like, and without python3 before a program that is not a Python program."""
+    """Return the words without exec or similar words, and without python3 before a program in another language."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -140,7 +140,7 @@ def _is_plain(commands: Sequence[Command], place: int) -> bool:
 
 
 def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the commands that each rank needs, and those that the launcher ran once."""
+    """Return the commands that each rank needs, and the commands that the launcher ran once."""
     setup, left = "", []
     for command in before:
         words, name = script[command.start : command.end].strip(), command.words[0].text

@@ -141,7 +141,7 @@ def without_comments(script: str) -> str:
 
 
 def _word(script: str, start: int) -> Word | None:
-    """Return the word that begins here; None if a quote is open at the end."""
+    """Return the word that begins at this index; None if its quote is never closed."""
     text, quote, place = "", "", start
     while place < len(script):
         char = script[place]

@@ -1,7 +1,7 @@
 """Take the programs that start ranks off a command: mpirun, horovodrun, torchrun, srun and the like.
 
-The chart starts the ranks itself, so the rest of the command is the program. The options are returned; options.py
-converts them to values.
+The chart starts the ranks itself, so the rest of the command is the program. This module returns the options of these
+programs, and options.py converts them to values.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Option(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """A command taken apart: the starter's name and index, its options, and the index of the program.
+    """A split command: the starter's name and index, its options, and the index of the program.
 
     `python` is the interpreter that the chart must add before a program that is a Python file, because the starter
     needed none. If `is_open` is true, the word at `program` is a variable, and it is unclear whether it contains
@@ -104,7 +104,7 @@ class Started(Struct, frozen=True):
 
 
 def started(words: Sequence[str]) -> Started | None:
-    """Return a command that begins with a starter, taken apart; None for any other command.
+    """Split a command that begins with a starter into its parts; return None for any other command.
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
@@ -120,7 +120,7 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Return a command that begins with a starter, without looking for another one behind it."""
+    """Split a command that begins with a starter. A second starter after the first is not split off."""
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:
@@ -151,7 +151,7 @@ def started_by_one(words: Sequence[str]) -> Started | None:
 
 
 def name_of(word: str) -> str:
-    """Return the name of the variable that is the whole word; an empty string for any other word."""
+    """Return the name of the variable if the word is only a variable, otherwise an empty text."""
     found = REFERENCE.fullmatch(word)
     return str(found["plain"] or found["braced"] or found["pod"]) if found else ""
 
@@ -199,7 +199,7 @@ def first_word(words: Sequence[str]) -> int:
 
 
 def _starter(words: Sequence[str], start: int) -> tuple[str, int, str]:
-    """Return the starter's name, the index of its first option, and the Python that it runs programs with."""
+    """Return the starter's name, the index of its first option, and the Python that runs the program for it."""
     following = [PurePosixPath(word).name for word in words[start : start + 1]] + list(words[start + 1 : start + 4])
     if not following:
         return "", start, ""

@@ -1,4 +1,4 @@
-"""Find the variables that a command reads and nothing sets: a shell reads them as empty, without an error."""
+"""Find the variables that a command reads but nothing sets. A shell treats them as empty and reports no error."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _instead(draft: Draft, name: str) -> str:
 
 
 def _arguments(command: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments of a script, as in $1 and "$@", that a script at the end of the command reads."""
+    """Yield the positional arguments, such as $1 and "$@", that a script at the end of the command reads."""
     if command and is_script(command, len(command) - 1) and not FUNCTION.search(command[-1]):
         yield from (found[0] for found in ARGUMENT.finditer(QUOTED.sub("", command[-1])))
 
@@ -120,7 +120,7 @@ def note_starters(draft: Draft) -> None:
 
 
 def set_by(draft: Draft) -> set[str]:
-    """Return the names of the variables that the values set in the pods that run the command."""
+    """Return the names of all variables that the values set in pods that run the command."""
     sections = ((), ("workers",))
     lists = [draft.value((*section, "env"), []) for section in sections]
     names = {str(entry.get("name")) for entries in lists for entry in entries if isinstance(entry, dict)}

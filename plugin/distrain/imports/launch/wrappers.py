@@ -18,10 +18,10 @@ LATE = "set PYTHONUNBUFFERED to 1 in env if lines come late"
 
 
 class Kind(Struct, frozen=True):
-    """A program that wraps another one: its options with a value, and the number of its arguments before the program.
+    """A kind of wrapper program: its options with a value, and the number of its arguments before the wrapped program.
 
-    `why` tells the user how to replace what the wrapper did. It is empty if nothing is lost without the wrapper.
-    `commands` are the subcommands of which one must follow.
+    `why` tells the user how to replace what the wrapper did. It is empty if nothing is lost without the wrapper. If
+    `commands` is not empty, one of these subcommands must follow the wrapper's name.
     """
 
     options: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class Chain(Struct, frozen=True):
 
 
 def chain(words: Sequence[str]) -> Chain:
-    """Take the wrappers and the starters off a command."""
+    """Remove the wrappers and the starters from the beginning of a command."""
     found: list[Wrapper] = []
     place, has_starter = 0, False
     while place < len(words):

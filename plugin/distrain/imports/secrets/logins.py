@@ -1,9 +1,9 @@
-"""Find the credentials in commands that log in: an argument after others, or the value of a short option.
+"""Find credentials in commands that log in, either as a positional argument or as the value of a short option.
 
-The name of the option or program does not tell that such an argument is secret (`mysql -pPASSWORD`, `wandb login KEY`).
-So this module lists the programs that people use in job scripts, each with its secret arguments. The list was not
-compared with each program's help. If this list lacks a program, its arguments can become visible only if the import
-carries its command over: messages show commands that are left out without their arguments.
+No option's name tells that such an argument is secret (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the
+programs that people use in job scripts, each with its secret arguments. The list was not compared with each program's
+help. If this list lacks a program, its arguments can become visible only if the import carries its command over:
+messages show commands that are left out without their arguments.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _of(login: Login, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
 
 
 def _values(option: str, words: Sequence[str], begin: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the values of an option: in the next word, behind =, or for a short option in the same word."""
+    """Yield the values of an option: the next word, the text after =, or the rest of a short option's word."""
     for index, word in enumerate(words[begin:], begin):
         following = index + 1 if index + 1 < len(words) and _is_secret(words[index + 1]) else None
         is_short, sign = not option.startswith("--"), len(option) + (word[len(option) : len(option) + 1] == "=")

@@ -93,7 +93,7 @@ def entries(script: str, origin: str) -> list[Entry]:
 
 
 def ignored(script: str) -> Iterator[str]:
-    """Yield the options that sbatch does not read, because they are behind the first command."""
+    """Yield the options that sbatch does not read because they come after the first command."""
     for number, line in _lines(script, is_header=False):
         try:
             options = " ".join(shown(entry.name, entry.value) for entry in _entries(number, line))

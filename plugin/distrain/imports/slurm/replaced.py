@@ -1,4 +1,4 @@
-"""Name replacements for sbatch options that become no value, and carry over the variables of --export."""
+"""For sbatch options that become no value, name what replaces them. Carry over the variables of --export."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
-    """List the commands that only printed, by their names alone."""
+    """List the commands that only printed something as left out. Show only the names of their programs."""
     found = [(_line(each, script), each.words[0].text) for each in commands if each.words[0].text in SILENT - EMPTY]
     if found:
         lines = ", ".join(line.removeprefix("line ") for line, _ in found)
@@ -170,7 +170,7 @@ def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
 
 
 def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
-    """Return the commands before the program that its text needs: cd, and commands that set its variables."""
+    """Return the commands before the program that the program needs: cd, and commands that set its variables."""
     names = set(REFERENCE.findall(_without_starter(main, script)))
     found: list[Command] = []
     for command in reversed(commands[: commands.index(main)]):
