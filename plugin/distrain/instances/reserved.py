@@ -1,6 +1,6 @@
 """Estimate what a node of an instance type offers to a job's pods: less than the type's figures.
 
-Sources, read 2026-11-28:
+The sources below were read on 2026-11-28.
 
 Firmware and kernel keep 7.5% of the memory, which kubelet does not see. This is Karpenter's default of
 --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).

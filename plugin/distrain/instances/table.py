@@ -20,7 +20,7 @@ class Instance(Struct, frozen=True, rename="camel"):
     """An instance type: its GPUs with the memory of each in GB, CPUs, memory in GiB, and network in Gb/s.
 
     `efa` and `infiniband` are the numbers of the type's interfaces to these networks. `accelerator` is the name that
-    GKE gives to these GPUs. A type without GPUs is for the run's other pods.
+    GKE gives to these GPUs. The run's pods without GPUs run on types without GPUs.
     """
 
     type: str

@@ -28,9 +28,9 @@ MOST_MISSED = 0.1
 class Given(Struct, frozen=True):
     """The user's data. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
 
-    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` tells that
-    the record's ranks used parameter servers. `nominal` is the bandwidth of the nodes' type, and `instance` the type's
-    name. `notes` describe how the record differs from the values.
+    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` is true if
+    the record's ranks used parameter servers. `instance` is the name of the nodes' type, and `nominal` is the type's
+    nominal bandwidth. `notes` describe how the record differs from the values.
     """
 
     rate: float | None = None
@@ -59,7 +59,7 @@ class Found(Struct, frozen=True):
 class _Links(Struct, frozen=True):
     """The network as it is known without the record of a run.
 
-    `is_told` is False for a bandwidth between workers that is assumed. `inside` is the link within a worker if it is
+    `is_told` is False if the bandwidth between workers is only assumed. `inside` is the link within a worker if it is
     known, in seconds per byte. `notes` are about the link between workers, and `note_inside` is about the link within a
     worker.
     """

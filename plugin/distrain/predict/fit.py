@@ -109,7 +109,7 @@ def _within(start: Constants, buckets: Sequence[Bucket], inside: Measured) -> Co
 
 
 def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> Constants:
-    """Find the link between workers, and with two sizes also the spread of the workers' times."""
+    """Find the link between workers. If two sizes have several workers, also find the spread of the workers' times."""
     if len(several) == 1:
         return _linked(replace(start, spread=SPREAD), buckets, several[0])
     tries = [replace(start, spread=MOST_SPREAD * number / GRID) for number in range(GRID + 1)]

@@ -47,8 +47,8 @@ def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
 def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> tuple[Bucket, ...]:
     """Return the buckets of at most `most` bytes; `layers` are in the order of the backward pass, the last one first.
 
-    A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap, all buckets are ready only at
-    the end of the backward pass.
+    A layer of more than `most` bytes becomes a bucket of its own, as in DDP and Horovod. Without overlap, all buckets
+    are ready only at the end of the backward pass.
     """
     found: list[Bucket] = []
     collected, done = 0.0, 0.0

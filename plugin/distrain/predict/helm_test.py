@@ -54,7 +54,7 @@ def read(text: str, place: str) -> Tested:
 
 
 def _tested(ranks: int, rows: Sequence[tuple[float, float]]) -> Tested:
-    """Find the latency from the smallest size, and the link from the growth of the time to the largest size."""
+    """Find the latency from the smallest tensor, and the link from how much longer the largest tensor takes."""
     (small, quick), (large, slow) = rows[0], rows[-1]
     link = (slow - quick) / (all_reduce_bytes(large, ranks) - all_reduce_bytes(small, ranks))
     return Tested(ranks, link, quick / (2 * math.log2(ranks)))

@@ -63,7 +63,7 @@ def _ring(size: float, ranks: Size, network: Network) -> float:
 def _tree(size: float, ranks: Size, network: Network) -> float:
     """Return the seconds of NCCL's two trees: the bytes of a ring, and 2 log2(N) hops.
 
-    NCCL has them since 2.4 (Sanders et al. 2009, two-tree).
+    NCCL uses the two trees since 2.4 (Sanders et al. 2009, two-tree).
     """
     return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * math.log2(ranks.ranks) * network.latency
 

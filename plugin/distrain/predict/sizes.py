@@ -64,7 +64,10 @@ def powers(most: int, own: int) -> list[int]:
 
 
 def rows(work: Work, constants: Constants, workers: Sequence[int], price: Price | None = None) -> list[Row]:
-    """Return two rows for each size, by all-reduce and by parameter servers; only one row for a single rank."""
+    """Return two rows for each size: one with all-reduce and one with parameter servers.
+
+    A single rank has only one row.
+    """
     return [row for number in workers for row in _rows(work, constants, number, price)]
 
 

@@ -97,11 +97,11 @@ class PodRole(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A job: its resources and roles.
 
-    The job ends when its first resource ends. If `from_chart` is true, distrain's chart has rendered the pods, so
-    messages can name the chart's values. `created` are the objects that the manifest or the operators create. `slots`
-    is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not judged
-    and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator creates
-    and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
+    The job ends when the first of its resources ends. If `from_chart` is true, distrain's chart has rendered the pods,
+    so messages can name the chart's values. `created` are the objects that the manifest or the operators create.
+    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not
+    judged and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator
+    creates and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
     generates. `too_large` are the objects that cannot be stored.
     """
 
@@ -161,7 +161,7 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Return how many ranks are outside of the main role. The Master of a PyTorchJob counts in workers.replicas."""
+        """Return how many ranks are outside of the main role. workers.replicas includes the Master of a PyTorchJob."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
     @property
@@ -176,7 +176,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job or if
-    Kubernetes would refuse it; with `judges_all`, also if other resources create pods or if an object occurs twice.
+    Kubernetes would refuse it. With `judges_all`, other resources with pods and repeated objects are errors, too.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -227,7 +227,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
+    """Raise ValuesError if a resource creates pods that are not judged, because the job may not fit beside them."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
@@ -258,7 +258,7 @@ def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[Counte
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
-    """Convert an object that creates pods. Raise FormError if it has another form or lacks its pods."""
+    """Convert an object that creates pods. Raise FormError if the object has another form or has no pods."""
     item = controllers.understood(item)
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
@@ -359,8 +359,8 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
 def number_of_pods(kind: str, spec: kube.WorkloadSpec) -> int:
     """Return how many pods of a StatefulSet, a Job or a Pod run at the same time.
 
-    If a Job has fewer completions than its parallelism, only that many pods run. Fields that belong to another kind are
-    ignored or refused by Kubernetes.
+    If a Job has fewer completions than its parallelism, the number of its pods is the number of completions. Fields
+    that belong to another kind are ignored or refused by Kubernetes.
     """
     wanted, most = (spec.parallelism, spec.completions) if kind == "Job" else (spec.replicas, None)
     pods = 1 if wanted is None else wanted

@@ -46,7 +46,7 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Remove from the launcher the variables that the ranks need: mpirun passes them on, or the command reads them."""
+        """Remove from the launcher the variables of the ranks: mpirun passes them on, or the command reads them."""
         part = self._parts[self._first.section].get("env")
         if not (self._first.runs_mpi and part):
             return

@@ -27,8 +27,8 @@ ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 class Role(Struct, frozen=True):
     """A role of the source: its name in the source, the section of the values, and the path of its pod template.
 
-    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi`
-    tells that the pods run mpirun, and not the program.
+    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi` is
+    true if the pods run mpirun instead of the program.
     """
 
     name: str
