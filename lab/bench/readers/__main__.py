@@ -2,8 +2,9 @@
 
 `make bench-readers` starts an S3 server behind a proxy, which delays each answer by 50 ms and limits each connection to
 90 MB/s. The readers take turns to read the same images through the proxy, each in a new process and with an empty
-cache: first the files alone, then decoded. The bench writes the medians to docs/data.md. It fails if the trainer is
-slower than another reader, or decodes at less than SHARE of a bare loop's speed.
+cache. They first read the files without decoding them, and then decode them. The bench writes the medians to
+docs/data.md. The bench fails if the trainer is slower than another reader, or decodes at less than SHARE of a bare
+loop's speed.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ PACKAGE = "lab.bench.readers"
 class Reader:
     """A reader: its Python, its module, the format of its files, and the numbers of its worker processes.
 
-    `workers` are the numbers without and with decoding. Half of the workers can wait for S3 while the others decode on
-    two cores. Of 2, 4 and 8 workers, none was clearly faster.
+    `workers` has two numbers of worker processes: one for runs without decoding, and one for runs with decoding. Half
+    of the workers can wait for S3 while the others decode on two cores. With 2, 4 and 8 workers, the readers were about
+    equally fast.
     """
 
     python: Path
@@ -79,7 +81,7 @@ class Bench:
         figures[table.BARE, True].append(self._bare())
 
     def _read(self, name: str, decodes: bool, *more: str, uri: str = "") -> Figure:
-        """Run a reader once. Raise LabError unless it has read all images."""
+        """Run a reader once. Raise LabError if the reader has not read all images."""
         reader = self.readers[name]
         uri = uri or f"s3://{pictures.BUCKET}/{reader.folder}"
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:

@@ -25,7 +25,7 @@ def main(shard: Path) -> None:
     cores = len(os.sched_getaffinity(0))
     with shard.open("rb") as file:
         images = [image for image, _ in samples_in(file)]
-    # The processes are forked, so each has the images.
+    # The worker processes are forked, so each of them can read the list of images without a copy.
     ready: Barrier = multiprocessing.Barrier(cores)
     results: multiprocessing.Queue[tuple[float, float]] = multiprocessing.Queue()
     for number in range(cores):
@@ -35,7 +35,7 @@ def main(shard: Path) -> None:
 
 
 def _decode(images: list[bytes], ready: Barrier, number: int) -> tuple[float, float]:
-    """Return this process's images per second, and its processor seconds for an image."""
+    """Return how many images this process decodes per second, and its processor seconds per image."""
     random, crops = np.random.default_rng(number), Crops(SCALE, RATIO)
     ready.wait()
     started, used, count = time.perf_counter(), time.process_time(), 0

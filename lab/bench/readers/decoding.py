@@ -10,7 +10,7 @@ from torchvision import transforms
 
 from lab.bench.readers.program import RATIO, SCALE, SIDE, Count
 
-# The transformations of PyTorch's ImageNet example (github.com/pytorch/examples, imagenet/main.py), without the
+# Apply the transformations of PyTorch's ImageNet example (github.com/pytorch/examples, imagenet/main.py), except its
 # normalization.
 _TRANSFORM = transforms.Compose(
     [

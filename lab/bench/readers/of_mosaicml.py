@@ -17,7 +17,7 @@ from lab.bench.readers.tar import samples_in
 
 
 class Images(StreamingDataset):  # type: ignore[misc]
-    """Samples as in Streaming's own classes for images: the transformation runs in the workers."""
+    """A data set like Streaming's own classes for images: the worker processes transform the images."""
 
     def __init__(self, decodes: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -29,15 +29,15 @@ class Images(StreamingDataset):  # type: ignore[misc]
 
 
 def open_reader(task: Task) -> Iterable[Count]:
-    # The names of Streaming's variables differ from AWS's.
+    # Streaming reads the S3 keys from environment variables with other names than AWS's.
     os.environ["S3_ENDPOINT_URL"] = os.environ["AWS_ENDPOINT_URL_S3"]
-    # Shuffling and its block size have Streaming's defaults. `predownload` is the number of samples that each worker
-    # downloads ahead, by default 8 batches; the page on tuning says to raise it, or the number of workers, if the data
-    # come too slowly: docs.mosaicml.com/projects/streaming, "Performance Tuning".
+    # Shuffling and the size of a shuffled block keep Streaming's defaults. `predownload` is the number of samples that
+    # each worker downloads ahead; its default is 8 batches. If the data come too slowly, Streaming's documentation says
+    # to raise this number or the number of workers: docs.mosaicml.com/projects/streaming, "Performance Tuning".
     dataset = Images(
         task.decodes, remote=task.uri, local=task.scratch, shuffle=True, shuffle_seed=SEED, batch_size=BATCH
     )
-    # The workers are forked. They must not share the connection over which this process has read the index.
+    # The workers are forked. They must not share the S3 connection over which this process has read the index.
     for stream in dataset.streams:
         stream._downloader.clean_up()
     return Batches(DataLoader(dataset, batch_size=BATCH, num_workers=task.workers), task.decodes)

@@ -14,7 +14,7 @@ import tensorflow_io  # noqa: F401  (adds s3:// to TensorFlow's file systems)
 from lab.bench.readers.program import BATCH, RATIO, SCALE, SEED, SHUFFLE, SIDE, Count, Task, run
 from lab.bench.readers.tar import samples_in
 
-# Bytes per request, as in the TPU guides for Google's ResNet.
+# The size of a read request in bytes, as in the TPU guides for Google's ResNet.
 REQUEST = 8 * 1024**2
 FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
@@ -39,9 +39,9 @@ def _file(record: Any) -> Any:
 
 
 def _decoder(task: Task) -> Callable[[Any], Any]:
-    """Return the function that decodes a sample: the crop only, as the ResNet of TensorFlow's model garden.
+    """Return the function that decodes only the cropped part of an image, like the ResNet of TensorFlow's model garden.
 
-    See official/vision/ops/preprocess_ops.py there, which scales without antialiasing.
+    See official/vision/ops/preprocess_ops.py in the model garden, which scales images without antialiasing.
     """
 
     def decode(record: Any) -> Any:
@@ -87,5 +87,5 @@ def write(shards: Path, folder: Path) -> None:
 if __name__ == "__main__":
     write(*map(Path, sys.argv[2:])) if sys.argv[1] == "write" else run(open_reader)
     sys.stdout.flush()
-    # At a normal exit, the client of S3 aborts: "pure virtual method called".
+    # If the process exits normally, the S3 client aborts it: "pure virtual method called".
     os._exit(0)

@@ -23,7 +23,8 @@ class Images(IterableDataset):  # type: ignore[misc]
         self._task = task
         names = [*task.files]
         random.Random(SEED).shuffle(names)
-        # Each worker reads its share of the objects. The client requests several ranges of an object at once.
+        # Each worker process reads its own share of the shards. The client requests several ranges of an object at
+        # once.
         self._shards = S3IterableDataset.from_objects(
             [f"{task.uri}/{name}" for name in names],
             region=os.environ["AWS_REGION"],

@@ -20,14 +20,14 @@ from lab.s3.server import Server
 
 # ImageNet's images are 400x350 pixels and 110 KB on average.
 WIDTH, HEIGHT, QUALITY, NOISE = 500, 375, 92, 19
-# The number of different images. The shards repeat them.
+# The number of distinct images in the data set. The shards repeat them.
 DIFFERENT = 100
 BUCKET, TAR = "bench", "tar"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files, and the program that converts tar shards to it: its Python, and its module."""
+    """A file format, with the Python interpreter and the module that convert tar shards to it."""
 
     name: str
     python: Path
@@ -35,7 +35,7 @@ class Format:
 
 
 def write(folder: Path, shards: int, samples: int, formats: list[Format]) -> int:
-    """Write the shards, and convert them to the other formats. Return the bytes of all images."""
+    """Write the shards, and convert them to the other formats. Return the total size of all images in bytes."""
     images = list(photographs(DIFFERENT))
     labelled = ((image, number % 8) for number, image in enumerate(itertools.cycle(images)))
     written = write_shards(folder / TAR, labelled, [samples] * shards, ".jpg")
@@ -47,7 +47,7 @@ def write(folder: Path, shards: int, samples: int, formats: list[Format]) -> int
 
 
 def upload(folder: Path, server: Server) -> None:
-    """Upload all files. Remove them from the folder, except the tar shards."""
+    """Upload all files. Afterwards remove all files except the tar shards from the folder."""
     client = server.boto3_client()
     client.create_bucket(Bucket=BUCKET)
     for path in filter(Path.is_file, folder.rglob("*")):

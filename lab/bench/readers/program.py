@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-# The size of the crops in pixels, and the range of their share of an image's area and of their aspect ratio.
+# The side of a crop in pixels; the range of a crop's share of the image's area; the range of its aspect ratio.
 SIDE = 224
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 BATCH = 32
@@ -26,11 +26,11 @@ Count = tuple[int, int]
 
 @dataclass(frozen=True)
 class Task:
-    """What to read: `uri` is a folder or s3://bucket/prefix with files in the reader's format.
+    """The task of a reader: `uri` is a folder or s3://bucket/prefix with files in the reader's format.
 
     With `decodes`, the reader returns batches of float32 images of SIDE x SIDE pixels with values from 0 to 1, cropped
-    and mirrored at random, and scaled with antialiasing. Otherwise it returns the images' files. `scratch` is an empty
-    folder for the reader's cache.
+    and mirrored at random, and scaled with antialiasing. Without `decodes`, the reader returns the image files as
+    bytes. `scratch` is an empty folder for the reader's cache.
     """
 
     uri: str
@@ -44,8 +44,9 @@ class Task:
 def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     """Open the reader of the task on the command line, measure it, and print the result as JSON.
 
-    Without decoding, the time begins before the first batch is requested, because files are read ahead of it. With
-    decoding, the time begins at the first batch, because starting the processes takes seconds of a run of hours.
+    Without decoding, the time is measured from before the first batch is requested, because the reader fetches more
+    files before it returns that batch. With decoding, the time is measured from the first batch on: starting the
+    processes takes a few seconds, which do not matter in a run of hours.
     """
     task = _task()
     reader = open_reader(task)

@@ -14,9 +14,10 @@ from lab.written_part import with_part
 PAGE = REPOSITORY / "docs" / "data.md"
 BEGIN = "<!-- made by make bench-readers -->\n"
 DISTRAIN = "distrain"
-# The trainer on local shards, and the bare loop of its decoding library.
+# Names of two rows: the trainer on local shards, and a bare loop over the trainer's decoding library.
 LOCAL, BARE = "distrain, local files", "bare loop of Pillow"
-# tf.data without antialiasing, as in TensorFlow's own examples. The other readers' pixels are antialiased.
+# Names of two rows: tf.data with antialiasing, which the other readers use too, and tf.data without it, as in
+# TensorFlow's own examples.
 TF_DATA = "tf.data"
 OTHER_PIXELS = "tf.data, not antialiased"
 SHARE = 0.9
@@ -30,7 +31,7 @@ class Figure:
     processor: float
 
 
-# The figures of each round, by the reader's name and whether it decodes.
+# For each round of the bench, the measured figures by the reader's name and by whether the reader decodes.
 Figures = dict[tuple[str, bool], list[Figure]]
 Medians = Mapping[tuple[str, bool], Figure]
 
@@ -52,7 +53,10 @@ class Size:
 
 
 def write(figures: Figures, size: Size) -> int:
-    """Replace the table of the page, and print it. Return 1 if `failures` has a line, otherwise 0."""
+    """Replace the table of the page, and print it.
+
+    Return the exit status 1 if `failures` has a message, otherwise 0.
+    """
     found = {key: median(each) for key, each in figures.items()}
     rounds = len(next(iter(figures.values())))
     text = f"{_machine(size, rounds)}\n{''.join(_rows(found))}\n{_shares(found)}\n"
@@ -68,7 +72,7 @@ def median(runs: Sequence[Figure]) -> Figure:
 
 
 def failures(medians: Medians) -> list[str]:
-    """Return a line for each reader that is faster than the trainer, and for each share below SHARE."""
+    """Return a message for each reader that is faster than the trainer, and for each share of a speed below SHARE."""
     found = [
         f"{name} is faster{' with decoding' * decodes}: {figure.per_second:.0f} images/s, the trainer {own:.0f}"
         for (name, decodes), figure in medians.items()

@@ -1,1 +1,1 @@
-"""Write what creates a cluster for a run on EKS, GKE or AKS: its node groups, and the commands around a run."""
+"""Write the configuration and the commands that create a cluster for a run on EKS, GKE or AKS."""

@@ -18,12 +18,15 @@ SELECTOR = "workers.nodeSelector"
 
 
 def selector_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the workers' nodeSelector, as the chart merges it."""
+    """Return the workers' nodeSelector.
+
+    As in the chart, workers.nodeSelector is merged into the top-level nodeSelector.
+    """
     return {**(values.get("nodeSelector") or {}), **((values.get("workers") or {}).get("nodeSelector") or {})}
 
 
 def provider_of(provider: str | None, instance: str | None, selector: Mapping[str, str]) -> str:
-    """Return the provider of --provider, otherwise the provider of the named instance type or label, otherwise EKS."""
+    """Return the provider of --provider, of the instance type, or of a label in the nodeSelector; otherwise EKS."""
     if provider:
         return provider
     if instance:
@@ -34,7 +37,10 @@ def provider_of(provider: str | None, instance: str | None, selector: Mapping[st
 
 
 def named_instance(instance: str | None, selector: Mapping[str, str], provider: str) -> Instance | None:
-    """Return the type of --instance, otherwise of the workers' nodeSelector; None if neither names a type."""
+    """Return the instance type of --instance or, without the flag, of the workers' nodeSelector.
+
+    Return None if neither names a type.
+    """
     if instance:
         return table.find(instance, FLAG, provider)
     if named := selector.get(INSTANCE_TYPE):
@@ -45,14 +51,14 @@ def named_instance(instance: str | None, selector: Mapping[str, str], provider: 
 def refuse_efa(provider: str, instance: Instance | None) -> None:
     """Raise ValuesError for --efa with another provider than EKS, or with a type without EFA."""
     if provider != EKS:
-        raise ValuesError(f"--efa: {provider_name(provider)} has no EFA; leave it out, or take --provider {EKS}")
+        raise ValuesError(f"--efa: {provider_name(provider)} has no EFA; leave out --efa, or set --provider {EKS}")
     if instance and not instance.efa:
         others = ", ".join(each.type for each in with_gpus(EKS) if each.efa)
         raise ValuesError(f"--efa: {instance.type} has no EFA interface; name one of {others} with {FLAG}")
 
 
 def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Return the best type for a total of GPUs that is not spread over workers, as `preferred` does."""
+    """Like `preferred`, return the best type, but for a total of GPUs that is not yet split over workers."""
     given = {
         each: labels.provided(each, GPU, where.zone_label) for each in with_gpus(where.provider) if each.efa or not efa
     }
@@ -63,23 +69,23 @@ def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Pri
 
 
 def preferred(needs: Needs, where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Return the type that holds the workers at the lowest price; without prices, the type with the fewest unused GPUs.
+    """Return the type on which the workers cost the least; without prices, the type that leaves the fewest GPUs unused.
 
-    Among equal types, the type with the fewest nodes comes first, then the order of the table decides.
+    Among types of equal price, the type with the fewest nodes wins, then the first type in the table.
     """
     held = holding(needs, where.provider, where.zone_label, efa=efa)
     return _best({each: -(-needs.workers // number) for each, number in held.items()}, cost)
 
 
 def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
-    """Return the best type; `nodes` has the number of nodes of each type."""
+    """Return the best type. For each type, `nodes` has the number of nodes that the run needs."""
     if cost is None:
         return min(nodes, key=lambda each: (nodes[each] * each.gpus, nodes[each]))
     priced = [each for each in nodes if each.type in cost]
     if not priced:
         types = ", ".join(each.type for each in nodes)
-        words = f"no type with a price holds a worker; add a line for one of {types}"
+        words = f"found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of {types}"
         unknown = [name for name in cost if not table.is_known(name)]
-        misspelt = f"; the table has no {', '.join(unknown)}: correct a misspelt name" if unknown else ""
+        misspelt = f", or correct {', '.join(unknown)}, which distrain does not know" if unknown else ""
         raise ValuesError(f"{prices.FLAG}: {words}{misspelt}")
     return min(priced, key=lambda each: (nodes[each] * cost[each.type], nodes[each]))

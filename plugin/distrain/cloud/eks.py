@@ -38,7 +38,7 @@ def configuration(plan: Plan) -> dict[str, Any]:
 
 
 def _gpu_group(plan: Plan) -> dict[str, Any]:
-    """Return the group of GPU nodes. It has no nodes until it is scaled up."""
+    """Return the group of GPU nodes. The group has no nodes until it is scaled up."""
     group = plan.gpu
     found = {**_base(group), "minSize": 0, "maxSize": group.nodes, "desiredCapacity": 0}
     if group.taint:
@@ -54,7 +54,7 @@ def _gpu_group(plan: Plan) -> dict[str, Any]:
 
 
 def _base(group: Group) -> dict[str, Any]:
-    # The accelerated image of this family has NVIDIA's driver.
+    # The accelerated image of this image family contains NVIDIA's driver.
     found: dict[str, Any] = {"name": group.name, "instanceType": group.instance.type, "amiFamily": "AmazonLinux2023"}
     return {**found, "labels": dict(group.labels)} if group.labels else found
 

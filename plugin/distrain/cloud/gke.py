@@ -40,7 +40,7 @@ def commands(plan: Plan) -> list[Step]:
 def _cluster(plan: Plan, where: str) -> Command:
     system = plan.system
     sizes = [f"--machine-type={system.instance.type}", f"--num-nodes={system.nodes}"]
-    # These two features can be enabled only when the cluster is created.
+    # GKE can enable these two features only when it creates a cluster.
     networks = ["--enable-dataplane-v2", "--enable-multi-networking"] if plan.needs.has_gke_networks else []
     return ["gcloud", "container", "clusters", "create", plan.name, where, *sizes, *_labels(system), *networks]
 

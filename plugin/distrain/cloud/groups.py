@@ -28,7 +28,7 @@ NAMESPACE = "default"
 
 
 class Group(Struct, frozen=True):
-    """A node group: its type, its number of nodes during a run, the labels it sets, its taint, and its networks."""
+    """A node group: its instance type, number of nodes during a run, labels that it sets, taint, and networks."""
 
     name: str
     instance: Instance
@@ -38,7 +38,7 @@ class Group(Struct, frozen=True):
     efa: bool = False
 
     def made(self, number: int, zone: str, devices: Mapping[str, int] | None = None) -> list[kube.Node]:
-        """Return this number of nodes of the group."""
+        """Return `number` nodes of the group as Node objects."""
         taints = [self.taint] if self.taint else []
         own = {**labels.provided(self.instance, self.name, zone), **self.labels}
         return [
@@ -48,7 +48,7 @@ class Group(Struct, frozen=True):
 
 
 class Groups(Struct, frozen=True):
-    """The GPU nodes, the other nodes, and how many workers each GPU node holds."""
+    """The group of GPU nodes, the group of all other nodes, and the number of workers that fit on each GPU node."""
 
     gpu: Group
     system: Group
@@ -56,9 +56,9 @@ class Groups(Struct, frozen=True):
 
 
 def gpu_group(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> Group:
-    """Return the group of GPU nodes without their number.
+    """Return the group of GPU nodes, without its number of nodes.
 
-    Raise ValuesError if they cannot have a label of workers.nodeSelector.
+    Raise ValuesError if these nodes cannot have a label of workers.nodeSelector.
     """
     given = labels.provided(instance, GPU, zone)
     labels.refuse_lacking("workers.nodeSelector", needs.selector, given)
@@ -67,13 +67,13 @@ def gpu_group(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> Grou
 
 
 def workers_per_node(needs: Needs, group: Group, zone: str) -> int:
-    """Count the workers that one node of the group holds."""
+    """Count the workers that fit on one node of the group."""
     state = _state(needs.job, group.made(1, zone, _devices(needs, group)))
     return capacity.room(state.free(), state.role(needs.worker))
 
 
 def sized(needs: Needs, group: Group, zone: str) -> Groups:
-    """Return both groups with their numbers of nodes; raise ValuesError if the type holds no worker."""
+    """Return both groups with their numbers of nodes. Raise ValuesError if no worker fits on a node of this type."""
     per_node = workers_per_node(needs, group, zone)
     if not per_node:
         raise ValuesError(_too_small(needs, group, zone))
@@ -93,16 +93,16 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 
 
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
-    """Return the message for workers that are not certain to fit, even with a node for each."""
+    """Return the message for workers that may not fit even if each worker has its own node."""
     if is_possible and not group.taint:
-        words = "the run's other pods may take what a worker needs on its node, as the nodes get no taint"
-        return f"workers.tolerations: {words}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
-    words = f"{needs.workers} workers do not fit on as many nodes {group.instance.type}"
-    return f"workers.replicas: {words}; see what `helm distrain check --offline --assume-nodes` says of these"
+        room = "the GPU nodes get no taint, so other pods of the run may use the CPUs and memory that a worker needs"
+        return f"workers.tolerations: {room}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+    words = f"{needs.workers} workers do not fit on {needs.workers} nodes of type {group.instance.type}"
+    return f"workers.replicas: {words}; run `helm distrain check --offline --assume-nodes` to see why"
 
 
 def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
-    """Return the group for the pods that do not run on the GPU nodes, which include the operators' pods."""
+    """Return the node group for all pods that do not run on the GPU nodes, including the operators' pods."""
     given = {**labels.provided(gpu.instance, gpu.name, zone), **gpu.labels}
     roles = [role for role in needs.job.roles if role not in needs.gpu_roles and role.replicas]
     roles = [role for role in roles if not _runs_on(gpu, role, given)]
@@ -122,12 +122,12 @@ def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
             nodes = sum(-(-role.replicas // most) for role, most in zip(roles, held, strict=True))
             return _numbered(group, max(1, nodes))
     largest = types[-1]
-    words = f"its pods fit on no {largest.type}, the largest type without GPUs in the table; lower its requests"
+    words = f"its pods do not fit on {largest.type}, the largest known type without GPUs; lower their requests"
     raise ValuesError(f"{Wording(needs.job, needs.gpu_resource).place(roles[0])}: {words}")
 
 
 def _runs_on(gpu: Group, role: PodRole, given: Mapping[str, str]) -> bool:
-    """Tell whether the role's nodeSelector leads its pods to the GPU nodes, which have these labels."""
+    """Tell whether the role's nodeSelector makes its pods run on the GPU nodes, whose labels are `given`."""
     selector = role.spec.node_selector or {}
     is_admitted = gpu.taint is None or tolerates(role.spec, gpu.taint)
     return bool(selector) and is_admitted and all(given.get(key) == value for key, value in selector.items())
@@ -147,19 +147,19 @@ def _numbered(group: Group, nodes: int) -> Group:
 
 
 def _too_small(needs: Needs, group: Group, zone: str) -> str:
-    """Return the message for a type that holds no worker, with the types that do."""
+    """Return the message for an instance type on which no worker fits. It names the types on which a worker fits."""
     instance, efa = group.instance, group.efa
     has = _offer(needs, instance, efa=efa)
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    step = f"name one of {', '.join(others)}" if others else "lower what a worker asks for: no type of the table has it"
+    step = f"name one of {', '.join(others)}" if others else "lower the requests: no other known type offers as much"
     if not short:
-        return f"{FLAG}: the workers' affinity or nodeSelector refuses {instance.type}; {step}"
+        return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"
     name, paths = short[0], Wording(needs.job, needs.gpu_resource)
     path = paths.amount(needs.worker, name)[1]
     asked, offer = text(name, needs.worker.request[name]), rounded_down(name, has.get(name, 0))
-    words = f"{instance.type} holds no worker: {path} asks for {asked} {name}, and a node offers {offer}"
+    words = f"no worker fits on {instance.type}: {path} requests {asked} {name}, but a node offers {offer}"
     return f"{FLAG}: {words}; {step}"
 
 
@@ -168,16 +168,16 @@ def _lacks(has: Mapping[str, int], name: str, amount: int) -> bool:
 
 
 def _held(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> int:
-    """Count the workers that a node of this type holds: none if it cannot have a label of workers.nodeSelector."""
+    """Count the workers that fit on a node of this type: none if it cannot have a label of workers.nodeSelector."""
     if labels.lacking(needs.selector, labels.provided(instance, GPU, zone)):
         return 0
     return workers_per_node(needs, gpu_group(needs, instance, zone, efa=efa), zone)
 
 
 def holding(needs: Needs, provider: str, zone: str, *, efa: bool) -> dict[Instance, int]:
-    """Return the provider's types that hold a worker, each with the number of workers on a node.
+    """Return the provider's types on which a worker fits, each with the number of workers per node.
 
-    Raise ValuesError if there is none.
+    Raise ValuesError if a worker fits on no type.
     """
     held = {each: _held(needs, each, zone, efa=efa) for each in with_gpus(provider) if each.efa or not efa}
     found = {each: number for each, number in held.items() if number}
@@ -195,15 +195,15 @@ def _refuse_label_of_none(needs: Needs, provider: str, zone: str) -> None:
 
 
 def _none_holds(needs: Needs, provider: str, *, efa: bool) -> str:
-    words = f"no type of {provider_name(provider)} in the table"
+    words = f"no known instance type of {provider_name(provider)}"
     for name, amount in sorted(needs.worker.request.items()):
         most = max(_offer(needs, each, efa=efa).get(name, 0) for each in with_gpus(provider))
         if _lacks({name: most}, name, amount):
             path = Wording(needs.job, needs.gpu_resource).amount(needs.worker, name)[0]
             least = f"{words} offers more than {rounded_down(name, most)}"
-            return f"{path}: a worker asks for {text(name, amount)} {name}, and {least}; lower it"
+            return f"{path}: a worker requests {text(name, amount)} {name}, but {least}; lower it"
     asked = ", ".join(f"{text(name, amount)} {name}" for name, amount in _listed(needs))
-    return f"workers: {words} holds a worker ({asked}); lower these, or correct the workers' nodeSelector or affinity"
+    return f"workers: {words} fits a worker ({asked}); lower this, or correct the workers' nodeSelector or affinity"
 
 
 def _listed(needs: Needs) -> list[tuple[str, int]]:

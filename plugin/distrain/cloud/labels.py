@@ -1,4 +1,4 @@
-"""Tell which labels a node group gets for the workers' nodeSelector, and which of them no group can have."""
+"""Tell which labels of the workers' nodeSelector a node group gets, and which of them no node group can have."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from distrain.errors import ValuesError
 from distrain.instances.table import AKS, EKS, GKE, INSTANCE_TYPE, Instance
 
 ZONE = "topology.kubernetes.io/zone"
-# The labels with which each provider names a node's group.
+# For each provider, the labels that contain the name of a node's group.
 GROUP = {
     EKS: ("alpha.eksctl.io/nodegroup-name", "eks.amazonaws.com/nodegroup"),
     GKE: ("cloud.google.com/gke-nodepool",),
     AKS: ("agentpool", "kubernetes.azure.com/agentpool"),
 }
-# The label of spot nodes, and the setting that creates a group of spot nodes.
+# For each label of spot nodes, the provider's setting that creates a node group of spot nodes.
 SPOT = {
     "eks.amazonaws.com/capacityType": "`spot: true`",
     "cloud.google.com/gke-spot": "--spot",
@@ -32,7 +32,7 @@ def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
 
 
 def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first label of a nodeSelector, with its value, that a group with the `given` labels cannot have."""
+    """Return key and value of the first label in a nodeSelector that a group with the `given` labels cannot have."""
     pairs = sorted(selector.items())
     return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
 
@@ -46,12 +46,12 @@ def refuse_lacking(path: str, selector: Mapping[str, str], given: Mapping[str, s
     """Raise ValuesError if the group cannot have a label of the nodeSelector at this path."""
     if found := lacking(selector, given):
         key, value = found
-        has = f"the nodes have {given[key]}" if key in given else "no node group can set this label"
-        flag = {INSTANCE_TYPE: "--instance", ZONE: "--zone"}.get(key)
-        step = f"name the same with {flag}" if flag else "remove it"
+        has = f"the nodes have {given[key]}" if key in given else "a node group cannot set this label"
+        flag = {INSTANCE_TYPE: "--instance" if key in given else "", ZONE: "--zone"}.get(key)
+        step = f"name {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
         if key in SPOT:
-            step = f"`cluster` writes no spot nodes: remove it, make the GPU group one of spot with {SPOT[key]}"
-        raise ValuesError(f"{path}.{key}: found {value}, and {has}; {step}, or correct the nodeSelector")
+            step = f"remove it, or make the GPU group a spot group yourself with {SPOT[key]}"
+        raise ValuesError(f"{path}.{key}: found {value}, but {has}; {step}")
 
 
 def _is_reserved(key: str) -> bool:

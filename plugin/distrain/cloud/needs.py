@@ -18,7 +18,7 @@ from distrain.workload.gang_schedulers import BY_VALUE
 from distrain.workload.kinds import KUBEFLOW, Install
 from distrain.workload.manifest import Job, PodRole
 
-# GKE gives its GPU nodes this taint, with the GPUs' resource as its key.
+# GKE gives its GPU nodes a taint with this value and effect. Its key is the resource name of the GPUs.
 VALUE, EFFECT = "present", "NoSchedule"
 RDMA, STORAGE = "rdma/", "ephemeral-storage"
 GKE_INTERFACES = "networking.gke.io/interfaces"
@@ -37,7 +37,7 @@ class Needs(Struct, frozen=True):
 
     @property
     def gpu_roles(self) -> list[PodRole]:
-        """The workers, and a Master that trains like them."""
+        """The roles whose pods have GPUs: the workers, and a Master that trains like them."""
         return [role for role in self.job.roles if role.request.get(self.gpu_resource)]
 
     @property
@@ -73,7 +73,7 @@ class Needs(Struct, frozen=True):
 
     @property
     def taint(self) -> kube.Taint | None:
-        """The taint of GPU nodes, with the value that the workers tolerate; None if they tolerate none."""
+        """The taint of the GPU nodes, with a value that the workers tolerate; None if they tolerate no such taint."""
         own = [each.value or VALUE for each in self.worker.spec.tolerations or () if each.key == self.gpu_resource]
         taints = (kube.Taint(self.gpu_resource, value, EFFECT) for value in (VALUE, *own))
         return next((taint for taint in taints if tolerates(self.worker.spec, taint)), None)
@@ -86,38 +86,34 @@ class Needs(Struct, frozen=True):
 
 
 def refuse_without_gpus(values: Mapping[str, Any]) -> None:
-    """Raise ValuesError for values that ask for no GPUs, or for other GPUs than the table's."""
+    """Raise ValuesError if the values request no GPUs, or GPUs that no instance type of the table has."""
     workers = values.get("workers") or {}
     if values.get("gpus") == 0 or (values.get("gpus") is None and not workers.get("gpus")):
         path = "gpus" if values.get("gpus") == 0 else "workers.gpus"
-        words = (
-            "is 0, and `cluster` only sizes GPU nodes; a run on CPUs needs none: create nodes with your cloud's tool"
-        )
-        step = "`helm distrain check --offline --assume-nodes` says how many, or set gpus"
-        raise ValuesError(f"{path}: {words}, {step}")
+        other = "create CPU nodes with your cloud's tool: `helm distrain check --offline --assume-nodes` tells how many"
+        raise ValuesError(f"{path}: is 0, but `cluster` plans only GPU nodes; set gpus, or {other}")
+    step = "set it to nvidia.com/gpu"
     if not (resource := workers.get("gpuResource")):
-        words = "is empty, so no resource says how many GPUs a node needs; set it to nvidia.com/gpu"
-        raise ValuesError(f"workers.gpuResource: {words}")
+        raise ValuesError(f"workers.gpuResource: is empty, but `cluster` needs the resource name of the GPUs; {step}")
     if resource != "nvidia.com/gpu":
-        words = f"is {resource}, and the table's instance types offer nvidia.com/gpu; set it to that"
-        raise ValuesError(f"workers.gpuResource: {words}")
+        raise ValuesError(f"workers.gpuResource: is {resource}, but the known types offer nvidia.com/gpu; {step}")
 
 
 def needs_of(job: Job, values: Mapping[str, Any], provider: str) -> Needs:
     """Return what the job needs; raise ValuesError if its workers ask for no GPUs.
 
-    GKE lets every pod that asks for GPUs tolerate the taint of its GPU nodes.
+    GKE adds a toleration for the taint of its GPU nodes to every pod that requests GPUs.
     """
     gang = str((values.get("gang") or {}).get("scheduler") or "")
     resource = str(values["workers"]["gpuResource"])
     if not job.main.request.get(resource):
-        raise ValuesError("workers.gpus: no worker asks for a GPU; set gpus, or workers.gpus and workers.replicas")
+        raise ValuesError("workers.gpus: no worker requests a GPU; set gpus, or workers.gpus and workers.replicas")
     job = _tolerating(job, resource) if provider == GKE else job
     return Needs(job, resource, BY_VALUE[gang].name if gang in BY_VALUE else "")
 
 
 def _tolerating(job: Job, resource: str) -> Job:
-    """Return the job with a toleration of GPU nodes for the pods with GPUs."""
+    """Return the job in which all pods with GPUs also tolerate the taint of the GPU nodes."""
     more = kube.Toleration(key=resource, operator="Exists", effect=EFFECT)
 
     def tolerating(role: PodRole) -> PodRole:

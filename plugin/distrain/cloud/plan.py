@@ -1,4 +1,4 @@
-"""Hold everything that the printed configuration and commands say of a cluster and a run."""
+"""Define the plan: all facts about a cluster and a run that the printed configuration and commands need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distrain.errors import ValuesError
 
 
 class Plan(Struct, frozen=True):
-    """A cluster called `name` for a run with the values `files`; `config` is the file of eksctl's ClusterConfig."""
+    """A cluster `name` for a run with the values files `files`; `config` is the path of eksctl's ClusterConfig."""
 
     name: str
     location: Location
@@ -53,7 +53,7 @@ def refuse_missing_price(plan: Plan) -> None:
 
 
 def hourly(plan: Plan, gpu_nodes: int) -> str:
-    """Return in words what an hour costs with this number of GPU nodes; an empty text without a table of prices."""
+    """Return a sentence with the cost of an hour with `gpu_nodes` GPU nodes; empty without a table of prices."""
     if plan.prices is None:
         return ""
     parts = [(gpu_nodes, plan.gpu), (plan.system.nodes, plan.system)]

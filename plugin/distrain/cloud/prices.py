@@ -1,4 +1,4 @@
-"""Read the user's table of prices: a line `TYPE: PRICE` for each instance type. No price is built in."""
+"""Read the user's table of prices: a line `TYPE: PRICE` for each instance type. distrain itself contains no prices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Prices = Mapping[str, Decimal]
 
 
 def read(path: str) -> Prices:
-    """Return the price of an hour by instance type; raise ValuesError that names a wrong line."""
+    """Return the price of an hour by instance type. Raise a ValuesError that names the first invalid line."""
     try:
-        text = files.read(path, files.VALUES).decode("utf-8-sig")  # Editors of Windows write a byte order mark.
+        text = files.read(path, files.VALUES).decode("utf-8-sig")  # Windows editors write a byte order mark.
     except (OSError, ValueError) as error:
         raise ValuesError(f"{FLAG}: {path} cannot be read: {reason(error)}; name another file") from error
     found: dict[str, Decimal] = {}
@@ -28,12 +28,12 @@ def read(path: str) -> Prices:
             continue
         entry, place = LINE.fullmatch(content), f"{FLAG}: {path}, line {number}"
         if not entry:
-            raise ValuesError(f'{place}: "{content[:60]}" is no price; {EXAMPLE}')
+            raise ValuesError(f'{place}: "{content[:60]}" is not a price; {EXAMPLE}')
         if entry[1] in found:
-            raise ValuesError(f"{place}: {entry[1]} has a price already; remove one of the two lines")
+            raise ValuesError(f"{place}: {entry[1]} already has a price; remove one of the two lines")
         found[entry[1]] = Decimal(entry[2])
     if not found:
-        raise ValuesError(f"{FLAG}: {path} has no price; {EXAMPLE}")
+        raise ValuesError(f"{FLAG}: {path} contains no price; {EXAMPLE}")
     return found
 
 

@@ -15,7 +15,7 @@ from distrain.workload.kinds import Install
 from distrain.workload.wording import counted
 
 WIDTH = 118
-# The operators' releases that distrain's own tests run, and each release's folder for `kubectl apply -k`.
+# For each operator, the release that distrain's own tests use, and the folder of its repository for `kubectl apply -k`.
 RELEASES = {"mpi-operator": "v0.8.0", "training-operator": "v1.8.1"}
 REPOSITORIES = {"mpi-operator": "kubeflow/mpi-operator", "training-operator": "kubeflow/trainer"}
 STANDALONE = "/manifests/overlays/standalone"
@@ -38,7 +38,10 @@ class Step(Struct, frozen=True):
 
 
 def text(steps: Sequence[Step], *, is_comment: bool = False) -> str:
-    """Return numbered steps; as a comment, each command is on its own line after `#   `."""
+    """Return the numbered steps as text.
+
+    With `is_comment`, each command is commented out: its line begins with `# `.
+    """
     lines: list[str] = []
     for number, step in enumerate(steps, start=1):
         lines += [*comment(f"{number}. {step.words}")]
@@ -49,7 +52,7 @@ def text(steps: Sequence[Step], *, is_comment: bool = False) -> str:
 
 
 def script(plan: Plan, steps: Sequence[Step]) -> str:
-    """Return the text for a cloud whose clusters are created only with commands."""
+    """Return the printed text for GKE and AKS, whose clusters are created with commands and no configuration file."""
     return "\n".join([*head(plan), "# Paste one step at a time.", "", text(steps), ""])
 
 
@@ -140,7 +143,7 @@ def _quoted(word: str) -> str:
 
 
 def _wrapped(command: Command) -> list[str]:
-    """Return a command in lines that end with a backslash, where one line would be too long."""
+    """Return a command as text; if it is too long for one line, split it into lines that end with a backslash."""
     lines, *rest = [_quoted(command[0])], *map(_quoted, command[1:])
     for word in rest:
         if len(lines[-1]) + len(word) + 3 > WIDTH:

@@ -179,9 +179,9 @@ def _unlike(recorded: Run, values: Mapping[str, Any]) -> tuple[str, ...]:
     asked |= {"precision": (values.get("trainer") or {}).get("precision")} if not values.get("command") else {}
     unlike = [name for name, wanted in asked.items() if told.get(name) and wanted and told[name] != wanted]
     found = {name: texts.of_value(name, told[name], LONGEST) for name in unlike}
-    words = "its rates are taken as they are"
+    words = "its rates are used unchanged"
     return tuple(
-        f"record: its {name} is {own} and the values' is {asked[name]}; {words}" for name, own in found.items()
+        f"record: its {name} is {own}, and that of the values is {asked[name]}; {words}" for name, own in found.items()
     )
 
 

@@ -1,9 +1,9 @@
 """Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures about the run.
 
 A value that the user has set stays unchanged. If a value of the user conflicts with the derived value, a note reports
-the conflict. A comment marks each derived line, and only marked lines are replaced. So deriving a second time changes
-nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size, host list
-and environment are not written, because the chart's templates compute them from these values.
+the conflict. A comment marks each derived line, and only marked lines are replaced. So if `derive` runs a second time,
+it changes nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size,
+host list and environment are not written, because the chart's templates compute them from these values.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# A function that measures the nodes' capacity for a job. Its arguments are a function that renders the job, and the
-# name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
+# A function that measures the nodes' capacity for a job. The arguments of the function are a function that renders the
+# job, and the name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
@@ -43,7 +43,7 @@ class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags for values.
 
     `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` is
-    called while Helm renders the job for the nodes.
+    called while Helm renders the job that is placed on the nodes.
     """
 
     helm: Helm
@@ -89,7 +89,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # If nothing in the file was derived yet, only a total that is not split among the workers is out of date.
+    # If no earlier run has derived values in this file, only the split of the total over the workers can be outdated.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
@@ -170,7 +170,7 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 
 
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
-    """Return the derived lines. Return None if they depend on the cluster's nodes and `ask` is None."""
+    """Return the derived lines. Return None if these lines depend on the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
@@ -219,7 +219,10 @@ def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
 def _settled(
     given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
 ) -> str:
-    """Return the document's text. Its values are sorted in the schema's order, if the YAML stays valid."""
+    """Return the document's text.
+
+    The file's values are sorted in the schema's order, unless sorting breaks the YAML.
+    """
     expected = _expected(work, lines)
     unsorted = commented_yaml.text(document)
     document.sort(schema)
@@ -258,7 +261,8 @@ def _figures(given: Given, body: str) -> list[Figure]:
 def _says(text: str, values: Mapping[str, Any]) -> bool:
     """Tell whether the text contains exactly these values.
 
-    If the text contains other values, Helm must be asked, because Helm reads large numbers as floats.
+    If this function returns False, the caller asks Helm: Helm reads large numbers as floats, so the values may still be
+    equal.
     """
     try:
         found = yaml_loader.load(text)

@@ -22,7 +22,7 @@ TRAINER = "distrain_trainer"
 # of a copy to host memory in bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
-# The largest number that the schema allows for the batch size, the steps and the epochs.
+# The schema allows at most this number for the batch size, the steps and the epochs.
 MOST = 2**31 - 1
 
 Figure = tuple[str, str]
@@ -43,10 +43,10 @@ class Size(Struct, frozen=True):
 
 
 class Trainer(Struct, frozen=True):
-    """The trainer's arguments, with the names of the trainer's Config.
+    """The trainer's arguments, named as in the trainer's class Config.
 
     `kvstore` is MXNet's. `scaling` says how the learning rate grows with the batch size: linear, sqrt or none.
-    `is_usual` means that the data has the default shape and classes of the model.
+    `is_usual` means that the data has the model's default image shape and number of classes.
     """
 
     framework: str
@@ -156,7 +156,7 @@ def _rise(trainer: Trainer) -> str:
 
 
 def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:
-    """Return the number of ranks whose gradients are combined into one update of the weights."""
+    """Return how many ranks' gradients are combined into one update of the weights."""
     if size.kind == "TFJob":
         return 1
     return size.slots if trainer.kvstore == "dist_async" else size.ranks
@@ -226,7 +226,7 @@ def _trainer_words(container: kube.Container) -> list[str] | None:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Parse options written as --name=value or --name value.
+    """Parse options that are written as --name=value or as --name value.
 
     If an option is given several times, the last value is used.
     """

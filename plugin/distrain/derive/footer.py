@@ -1,4 +1,4 @@
-"""At the end of a derived file, a comment contains the run's figures. Write and read this comment."""
+"""At the end of a derived file, a comment contains the run's figures. This module writes and reads the comment."""
 
 from __future__ import annotations
 

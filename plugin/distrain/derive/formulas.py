@@ -15,17 +15,20 @@ BASE_BATCH = 256
 # Gradients are sent and weights are stored in fp32, whatever trainer.precision is.
 BYTES_PER_NUMBER = 4
 
-# Mean days between failures that end a job, per GPU: 6.50 failures in 1000 node-days of nodes with 8 GPUs, cluster
-# RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
-# arXiv:2410.21680).
+# Mean number of days until a GPU's failure ends a job. Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale
+# Machine Learning Research Clusters", arXiv:2410.21680) report 6.50 failures in 1000 node-days for cluster RSC-1, whose
+# nodes have 8 GPUs.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# RSC-1 is well maintained. At most this many seconds pass between two checkpoints, because other clusters fail more
-# often than RSC-1.
+# The largest number of seconds between two checkpoints. RSC-1 is well maintained. Other clusters fail more often, so
+# this number limits the result of the formula.
 LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 
 def world_size(workers: int, slots: int) -> int:
-    """Return the number of ranks: one per slot. A worker has one slot for each GPU, or one slot if it has no GPUs."""
+    """Return the number of ranks: each slot of a worker runs one rank.
+
+    A worker has one slot for each GPU, or one slot if it has no GPUs.
+    """
     return workers * slots
 
 
@@ -120,7 +123,7 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
     This is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for
     restart dumps", FGCS 22). To first order this is sqrt(2 cost MTBF), from Young 1974 ("A first order approximation to
     the optimum checkpoint interval", CACM 17). `cost` is the time for which a checkpoint stops the training, and `mtbf`
-    is the mean time between failures. Both have the unit of the result.
+    is the mean time between failures. `cost`, `mtbf` and the result have the same unit.
     """
     if cost >= 2 * mtbf:
         return mtbf

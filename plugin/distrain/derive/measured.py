@@ -1,4 +1,4 @@
-"""Measure how many workers fit on a cluster's nodes, while the size of the workers is not derived yet."""
+"""Measure how many workers fit on a cluster's nodes before the size of a worker is derived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and their free capacity.
 
-    The size of the job's workers is not used. Only the workers' scheduling rules are used.
+    The size of the job's workers is ignored. To count the workers that fit, only the scheduling rules of the job's
+    workers are used.
     """
 
     state: ClusterState
@@ -42,8 +43,8 @@ class MeasuredNodes(Struct, frozen=True):
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
         The capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the
-        nodes with the largest shares; the smallest of these shares is returned. A resource is left out if no positive
-        share of it fits.
+        nodes with the largest shares; the smallest of these shares is returned. A resource is left out of the result if
+        a worker's share of it would be 0.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
@@ -55,7 +56,10 @@ class MeasuredNodes(Struct, frozen=True):
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
     def _most_workers(self, gpus: int, *, is_emptied: bool) -> int:
-        """Return how many workers with this number of GPUs fit beside the job's other pods. Results are cached."""
+        """Return how many workers with this number of GPUs fit on the nodes in addition to the job's other pods.
+
+        Results are cached.
+        """
         key = (is_emptied, gpus)
         if key not in self._most:
             state = self.state.emptied() if is_emptied else self.state

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 FILE = Path(__file__).parents[1] / "chart" / "files" / "models.json"
-# This entry of the list stands for a user's own model.
+# This entry of the list of models stands for a user's own model.
 OWN = "module:function"
 
 
@@ -22,7 +22,7 @@ class DataSet(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """How a model is commonly trained.
+    """The usual settings for training a model.
 
     `batch_size` is the batch size per rank, and `precision` is the precision on GPUs.
     """
@@ -37,8 +37,8 @@ class Training(Struct, frozen=True):
 class Model(Struct, frozen=True):
     """A model.
 
-    Its usual images have the shape (height, width, channels). If `smallest` is not set, the model accepts no other
-    image size.
+    Its usual images have the shape (height, width, channels). If `smallest` is not set, the model accepts only its
+    usual image size.
 
     `parameters` has the number of trainable parameters for each framework. For each layer, in the order of the forward
     pass, `layers` has its number of parameters and its multiplications per image. Fields that are unknown for a user's
@@ -56,7 +56,10 @@ class Model(Struct, frozen=True):
 
 
 def describe(name: str) -> Model:
-    """Return the description of a model that distrain includes. For a user's own model, return what is assumed."""
+    """Return the description of a model that distrain includes.
+
+    For a user's own model, return a description with assumed values.
+    """
     return _all().get(name, _all()[OWN])
 
 

@@ -17,7 +17,10 @@ GUARANTEED = "Guaranteed: the cpu and memory limits of every container of a work
 
 
 def qos_class(spec: kube.TemplateSpec) -> str | None:
-    """Return the QoS class in words. Return None for a worker without a CPU limit, which is Burstable by its values."""
+    """Return the QoS class in words.
+
+    Return None if the worker has no CPU limit: its class is then clearly Burstable.
+    """
     main, *_ = spec.containers or ()
     if "cpu" not in _limits(main):
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distrain.workload.manifest import Job
 
 GIBIBYTE = 2**30
-# A share of at least CORE millicores (or of at least one GiB) is rounded down to whole cores (or GiB).
+# A share of at least CORE millicores is rounded down to whole cores, and a share of at least one GiB to whole GiB.
 CORE = 1000
 
 
@@ -67,7 +67,7 @@ class InstanceNodes(StatedNodes, frozen=True):
 
 def nodes_of(instance: Instance, job: Job) -> InstanceNodes:
     """Return nodes of this type. Room is left for the job's other pods, which may run on the same node as a worker."""
-    # Imported here, because other runs do not need it.
+    # Imported only here, because most runs do not need this module.
     from distrain.workload.manifest import MASTER
 
     free = offered(instance, efa=bool(instance.efa))

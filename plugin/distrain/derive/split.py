@@ -1,8 +1,8 @@
 """Split a total number of GPUs over workers of equal size.
 
-This module computes only with numbers. `room.py` knows the nodes. A worker runs on one node, so it has at most as many
-GPUs as the largest node. The chosen split is the even split with the fewest workers: whole nodes if the total is a
-multiple of a node's GPUs, otherwise the largest equal parts.
+This module reads neither files nor a cluster: all its inputs are numbers. `room.py` knows the nodes. A worker runs on
+one node, so it has at most as many GPUs as the largest node. The chosen split is the even split with the fewest
+workers: whole nodes if the total is a multiple of a node's GPUs, otherwise the largest equal parts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
     """Return a split of the next smaller total, and one of the next larger total, if such totals exist."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
-    # The next larger total that is possible is at most this far away: one step of the fixed value, or one node.
+    # The search stops at this distance from the total: a larger total that can be split is at most one step of the
+    # fixed value, or one node, away.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
     below = (first(other, limits, fits) for other in range(min(total - 1, most), 0, -1))
     above = (first(other, limits, fits) for other in range(total + 1, min(farthest, most) + 1))
@@ -72,9 +73,9 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes. Return an empty list if this total does.
+    """Return the nearest totals below and above that fill whole nodes.
 
-    `node` is the number of GPUs per node.
+    Return an empty list if `total` itself fills whole nodes. `node` is the number of GPUs per node.
     """
     rest = total % node
     return [other for other in (total - rest, total - rest + node) if other] if rest else []

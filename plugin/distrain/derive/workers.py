@@ -61,7 +61,10 @@ class Work(Struct):
         return path[1] in (self.own.get(path[0]) or {})
 
     def is_in_resources(self, path: Path) -> bool:
-        """Tell whether `resources` has a request or limit for CPU or memory, which the short form would contradict."""
+        """Tell whether `resources` has a request or limit for CPU or memory.
+
+        If so, workers.cpu or workers.memory must not be derived.
+        """
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
@@ -133,7 +136,7 @@ def _spread(work: Work, room: Room | None) -> Lines:
 
 
 def _given_up(work: Work, before: Lines) -> Lines:
-    """Turn the derived values into the user's own values, because the user has removed the total `gpus`."""
+    """Treat the derived values as the user's own values, because the user has removed the total `gpus`."""
     for path, line in before.items():
         work.own.setdefault("workers", {})[path[1]] = line.value
         work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")
@@ -141,7 +144,10 @@ def _given_up(work: Work, before: Lines) -> Lines:
 
 
 def _chosen(work: Work, total: int, limits: Limits, room: Room) -> Split:
-    """Return the first split that fits now. If none fits now, return the first one that fits after other pods end."""
+    """Return the first split that fits on the nodes now.
+
+    If no split fits now, return the first split that fits after other pods end.
+    """
     if split := first(total, limits, room.fits):
         return split
     if split := first(total, limits, room.may_fit):
@@ -191,7 +197,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _among(limits: Limits) -> str:
-    """Return the workers among which the GPUs have to be divided."""
+    """Return a phrase for a message: among which workers the GPUs have to be divided."""
     if limits.gpus:
         return f"into workers of {counted(limits.gpus, 'GPU')} (workers.gpus)"
     if limits.replicas:
@@ -201,7 +207,7 @@ def _among(limits: Limits) -> str:
 
 
 def _without_own(total: int, limits: Limits) -> str:
-    """If the total can be spread without the user's values for the split, return the advice to leave them out."""
+    """Return the advice to remove the user's workers.gpus or workers.replicas, if the total can be split without it."""
     own = "workers.gpus" if limits.gpus else "workers.replicas" if limits.replicas else ""
     relaxed = Limits(limits.largest, limits.fewest, limits.most)
     return f", or leave {own} out" if own and any(splits(total, relaxed)) else ""
@@ -210,7 +216,7 @@ def _without_own(total: int, limits: Limits) -> str:
 def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
     """Derive a worker's CPU and memory from known nodes.
 
-    Otherwise keep the values that were derived for the same GPUs.
+    If the nodes are not known, keep the values that an earlier run derived for the same number of GPUs.
     """
     source = f"a node's share for {counted(split.gpus, 'GPU')}"
     share = room.share(split) if room else {}
@@ -234,7 +240,7 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
 def _shm(gpus: int, memory: str | None, limit: str | None) -> Line | None:
     """Return the size of /dev/shm, or None if the chart's default for one rank is enough.
 
-    The memory limit of the worker is `memory`, or `limit` in `resources`.
+    The worker's memory limit is `memory` or, if that is None, `limit` from `resources`.
     """
     size = gpus * GIBIBYTE
     source = f"1Gi for each of {gpus} ranks"

@@ -1,4 +1,7 @@
-"""Render the chart with the values of an import, and list the values that the chart refuses as left out."""
+"""Render the chart with the values of an import.
+
+Move the values that the chart refuses to the list of left-out values.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from distrain.imports.ledger import Ledger, leaves
 from distrain.imports.secrets import quoting
 from distrain.redact import HIDDEN, SHORTEST
 
-# Returns the chart's messages about values; none if it renders them.
+# A function that returns the chart's messages about invalid values, or an empty list if the chart renders the values.
 Judge = Callable[[dict[str, Any]], Sequence[str]]
-# Values without which there is no job.
+# Values that the chart needs to render a job.
 ESSENTIAL = {
     *(("image", "repository"), ("workers", "replicas"), ("command",), ("framework",), ("strategy",), ("job", "kind")),
     *(("job", "elastic"), ("image", "tag")),
 }
-# Each round removes at least one value, and a job has about a hundred values.
+# Each round removes at least one value, and a job has about a hundred values, so 200 rounds are enough.
 ROUNDS = 200
 PATH = re.compile(r"(?:distrain: )?([A-Za-z][^\s:]*): (.*)", re.DOTALL)
-# Maps whose keys users and drivers choose, so that each may name a credential.
+# Users and drivers choose the keys of these maps, so any key may be the name of a credential.
 FREE = {
     "annotations",
     "labels",
@@ -37,7 +40,10 @@ FREE = {
 
 
 def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
-    """Remove values until the chart accepts the rest; raise ValuesError if there is no job without them."""
+    """Remove values until the chart accepts the rest.
+
+    Raise ValuesError if the chart cannot render a job without them.
+    """
     for _ in range(ROUNDS):
         messages = judge(draft.values())
         if not messages:
@@ -71,7 +77,7 @@ def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
 
 
 def _without_values(words: str, values: dict[str, Any]) -> str:
-    """Return the chart's message without the values in it that may be credentials."""
+    """Return the chart's message, with each value hidden that may be a credential."""
     found = {str(Ledger(values).get(path)) for path in leaves(values)}
     for text in sorted(found, key=len, reverse=True):
         if len(text) >= SHORTEST and quoting.value(text) != text:
@@ -80,7 +86,7 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 
 
 def _target(draft: Draft, path: str) -> Target | None:
-    """Return the most specific target that contains the value that a message names."""
+    """Return the most specific target of the values that contains the value that a message names."""
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)
         if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
@@ -90,7 +96,7 @@ def _target(draft: Draft, path: str) -> Target | None:
 
 
 def _item(setting: Setting, rest: str, words: str) -> str | int | None:
-    """Return the key or index of the item that a message is about; None for the whole value."""
+    """Return the key or index of the item that a message is about; None if it is about the whole value."""
     if isinstance(setting.value, list):
         index = re.match(r"\[(\d+)\]", rest)
         return int(index[1]) if index and int(index[1]) < len(setting.value) else None
@@ -101,7 +107,7 @@ def _item(setting: Setting, rest: str, words: str) -> str | int | None:
 
 
 def remove_item(draft: Draft, target: Target, key: str | int) -> str:
-    """Remove an item of a list or a key of a map; return the place that it comes from."""
+    """Remove an item of a list or a key of a map, and return its place in the source."""
     setting = draft.settings[target]
     number = key if isinstance(key, int) else [*setting.value].index(key)
     origin = setting.origins[number] if setting.is_split else setting.origins[0]
@@ -116,7 +122,7 @@ def remove_item(draft: Draft, target: Target, key: str | int) -> str:
 
 
 def drop_doubled(draft: Draft) -> None:
-    """Remove a variable if a later one in the list has the same name: Kubernetes and shells use the last one."""
+    """Remove a variable if a later variable has the same name, because Kubernetes and shells use the last one."""
     for target, setting in [*draft.settings.items()]:
         names = [each.get("name") for each in setting.value] if target[-1] == "env" else []
         for index in reversed(range(len(names))):
@@ -125,7 +131,7 @@ def drop_doubled(draft: Draft) -> None:
 
 
 def drop_credentials(draft: Draft) -> None:
-    """Remove what still looks like a credential from the values: in annotations, options of drivers, and any text."""
+    """Remove values that still look like credentials: in annotations, in options of drivers, and in any text."""
     why = "it looks like a credential; put it into a Secret"
     for target, setting in [*draft.settings.items()]:
         value = setting.value
@@ -141,7 +147,10 @@ def drop_credentials(draft: Draft) -> None:
 
 
 def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str) -> list[Any]:
-    """Return the keys or indexes of the items that hold a credential; of a list of words, also the option before it."""
+    """Return the keys or indexes of the items that contain a credential.
+
+    In a list of words, the index of the option before a credential is returned, too.
+    """
     pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
     held = {key for key, each in pairs if _holds(credentials, each, str(key), name)}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -151,7 +160,7 @@ def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str
 
 
 def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool:
-    """Tell whether a value holds a credential; keys may hold one, too."""
+    """Tell whether a value contains a credential. In a map, the keys are searched, too."""
     if isinstance(found, dict):
         pair = found.get("name"), found.get("value")
         if all(isinstance(each, str) for each in pair) and is_credential(*map(str, pair)):
@@ -164,6 +173,7 @@ def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool
     if not isinstance(found, str):
         return False
     if name == "image":
-        # An image's name contains a credential only as a login before the registry; a tag such as token:1 is harmless.
+        # The name of an image contains a credential only if a login precedes the registry. A tag such as token:1 is
+        # harmless.
         return bool(re.search(r"@(?!\w+:[0-9a-f]{32})", found))
     return (parent in FREE and is_credential(name, found)) or credentials.holds(found)

@@ -48,7 +48,7 @@ WHY = {
         "distrain has no Evaluator; evaluate in the program, or in a job of its own",
     ),
 }
-# The sections of the values for the roles of a TFJob.
+# For each role of a TFJob, its section in the chart's values.
 SECTIONS = {"worker": "workers", "ps": "servers", "chief": "launcher"}
 
 
@@ -150,7 +150,7 @@ def _ranks(draft: Draft, kind: str) -> None:
 
 
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
-    """Map the names in a flag such as --env a=b to values and indexes; list values of another form as left out."""
+    """Map each name in a flag such as --env a=b to its value and its index. List values of another form as left out."""
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):
         name, has_sign, value = str(each).partition(sign)
@@ -264,7 +264,7 @@ def _seconds(text: str) -> int:
 def _command(draft: Draft) -> None:
     line = str(draft.ledger.get(("command",)))
     folder, shell = (str(draft.ledger.get((key,), usual)) for key, usual in (("working-dir", FOLDER), ("shell", "sh")))
-    # arena runs the line in this folder, with a shell.
+    # arena runs the command in this folder, through a shell.
     given = {name: value for name, (value, _) in _mapped(draft, "env", "=").items()}
     carry_words(draft, [shell, "-c", f"cd {shlex.quote(folder)} && {line}"], "the last word", given)
     draft.know(("command",), ("working-dir",), ("shell",))

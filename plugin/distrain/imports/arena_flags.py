@@ -24,7 +24,8 @@ KINDS = {
     "tf": "TFJob",
 }
 SHORT = {"e": "env", "d": "data", "a": "annotation", "l": "label", "p": "priority", "n": "namespace"}
-# Flags that only `arena submit tfjob` has: repeatable flags, flags without a value, and other flags.
+# Flags that only `arena submit tfjob` has. TFJOB_MANY are repeatable flags, TFJOB_ALONE are flags without a value, and
+# TFJOB_ONE are all others.
 TFJOB_MANY = {"worker-selector", "ps-selector", "chief-selector", "evaluator-selector"}
 TFJOB_ALONE = {"chief", "evaluator"}
 TFJOB_ONE = {
@@ -63,7 +64,10 @@ def is_arena(text: str) -> bool:
 
 
 def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the flags of the only `arena submit` line, and the other lines; raise ValuesError unless there is one."""
+    """Return the flags of the only `arena submit` line, and the other lines.
+
+    Raise ValuesError if there is no such line, or several.
+    """
     commands = shell.commands(SUBMIT.sub("arena submit ", text))
     if commands is None:
         raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
@@ -82,7 +86,7 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
 
 
 def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the flags, and those that a later flag of the same name overrides."""
+    """Return the flags that arena uses, and the flags that a later flag of the same name overrides."""
     found: dict[str, Any] = {}
     repeated = []
     for name, value in _pairs(words):
@@ -96,7 +100,10 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the flags with their values. The words of the program, which arena joins, are the flag `command`."""
+    """Yield the flags with their values. arena joins the words of the program.
+
+    In the returned flags, these words are the value of a flag called `command`.
+    """
     place, program = 0, list[str]()
     while place < len(words):
         word = words[place]
@@ -118,7 +125,10 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _full_name(name: str) -> str:
-    """Return a flag's current name, given its short form or an older name such as workingDir; otherwise the name."""
+    """Return a flag's current name for its short form, or for an older name such as workingDir.
+
+    Return any other name unchanged.
+    """
     if name in FLAGS:
         return name
     return SHORT.get(name) or WITHOUT_DASHES.get(name.replace("-", "").lower(), name)
@@ -127,7 +137,7 @@ def _full_name(name: str) -> str:
 def _has_value(name: str, following: Sequence[str]) -> bool:
     """Tell whether the next word is the flag's value.
 
-    A word that begins with a dash is not the value of an unknown flag.
+    After an unknown flag, a word that begins with a dash is the next flag and not the value.
     """
     if not following:
         return False

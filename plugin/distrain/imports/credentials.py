@@ -1,7 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is a credential because of its name (`redact.NAMES` matches more names: here, `--tokenizer bert` has to stay) or
-because of its form: a login in a URL, the header of a key, or the form of a cloud's or hub's tokens.
+A value is a credential because of its name or because of its form. The names are stricter than `redact.NAMES`, because
+an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the header of a key, and the
+tokens of clouds and hubs.
 """
 
 from __future__ import annotations
@@ -17,33 +18,35 @@ from distrain.imports.secrets import logins
 from distrain.imports.secrets.names import OF_NAME, has_parts
 from distrain.redact import HIDDEN, SHORTEST, redact, remember
 
-# The words of a name: access_key_id, accessKeyId and access-key-id have three each.
+# Split a name into its words: access_key_id, accessKeyId and access-key-id all have three words.
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CERTAIN = re.compile(
     r"token$|passw|passcode|^pass$|pwd?$|^psw$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
     r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$|^[as]k$|^akid$|^aksk$"
     r"|(access|secret)id$"
 )
-# Two words at the end of a name: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
+# A name that ends with one of these pairs of words belongs to a login: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
 PAIRS = {("access", "id"), ("ak", "id"), ("sk", "id"), ("user", "name")}
-# A password may be a number, other credentials are not.
+# The value of a name with one of these words is a credential even if it is a number. Under other names, numbers are
+# harmless.
 NUMERIC = re.compile(r"passw|passphrase|^pin$")
-# Words of a name whose value may also be harmless: a file's path, as in --pat /run/pat, or a word without digits.
+# A name with one of the words in UNCERTAIN may also have a harmless value: the path of a file, as in --pat /run/pat, or
+# a word without digits. Its value is a credential only if RANDOM matches it.
 RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
 UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
 # A name that ends in one of these words describes an object: SECRET_NAME is the name of a secret, not a secret.
 OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "length", "type", "limit", "count"}
-# `key` names a credential after one of these words. Elsewhere, as in --label-key species, the value decides: a value
-# that looks like a word is not a credential.
+# The word `key` marks a credential if one of these words precedes it. After any other word, as in --label-key species,
+# the value decides: if the value looks like a plain word, it is not a credential.
 OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
 LOGIN = {"user", "username", "login"}
-# Values that are never credentials, whatever their name is.
+# Values that are never credentials, whatever name they have.
 HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|…|)")
-# A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
+# A reference to a variable, which stands in place of a value: as a shell, Kubernetes or Windows writes it.
 VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
-# A value that a script reads from elsewhere: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
+# A value that a script reads at run time: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
 REFERENCE = re.compile(r"(?:(?:Basic|Bearer)\s+)?(?:\$[({].*|`.*|\$\w+|%\w+%)", re.DOTALL)
-# A text without a sign that no word, path or hash in hexadecimal digits looks like: 20 characters or more.
+# A random text of at least 20 letters and digits. Words, paths and hexadecimal hashes do not match.
 RANDOM_TEXT = re.compile(
     r"(?<![\w/+.@%-])(?=(?:[a-z0-9]*[A-Z]){3})(?=(?:[A-Z0-9]*[a-z]){3})(?=(?:[A-Za-z]*\d){3})[A-Za-z0-9]{20,}(?![\w/+.-])"
     r"|(?<![\w/+.@%-])(?=(?:[^\sA-Z]*[A-Z]){6})(?=(?:[^\sa-z]*[a-z]){6})(?=(?:[^\s\d]*\d){3})[A-Za-z0-9/+]{40}(?![\w/+.=-])"
@@ -55,18 +58,18 @@ FORMS = re.compile(
     r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
     re.DOTALL,
 )
-# A URL in a text, and the parts that make a URL secret: a login, a token in place of a user name, a signature, or the
-# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://. A login may also stand
-# before a host without a scheme, but not an image's name before its digest.
+# A URL in a text, followed by the parts that make a URL secret: a login, a token in place of a user name, a signature,
+# or the path of a webhook. Only hdfs://, abfss:// and ssh:// commonly have a user name without a password. The pattern
+# also finds a login before a host without a scheme. It does not match an image's name before a digest.
 URL = re.compile(
     r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
     r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
     r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]{0,300}:(?!\$[({]?\w+[)}]?@)[^@\s]{0,300}@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]{1,300}@"
-    # A token with a slash: what stands before the slash is no host.
+    # A token that contains a slash. The text before the slash does not look like a host.
     r"|https?://[^/\s@?#:.]{8,300}/[^\s@?#]{0,300}@[A-Za-z][\w-]*\."
-    # A login whose end a shell cut off at a special character: what follows the colon is no port.
+    # A login that a special character of the shell has cut off. The text after the colon does not look like a port.
     r"|(?<!docker)(?<!oci)://[^/\s:@]{1,300}:(?=[^\s/]{0,300}\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
     r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
@@ -82,29 +85,30 @@ PAIR = re.compile(
     r"""(?:\bname\\?["']?\s*[:=]\s*\\?["']?(?P<quoted>[\w.-]+)\\?["']?\s*[,\n]\s*\\?["']?value\\?["']?\s*[:=]\s*\\?["']?"""
     r"""|<name>\s*(?P<tag>[\w.-]+)\s*</name>\s*<value>\s*)(?P<value>[^\s"'\\<>{},]+)"""
 )
-# The rest of a value of several parts in a shell, as in TOKEN=a"b"'c'.
+# The remaining parts of a value that a shell joins from several quoted parts, as in TOKEN=a"b"'c'.
 GLUED = re.compile(r"""(?:"[^"\s]*"|'[^'\s]*'|(?<=["'])[^\s;&|"'\\,:)}\]]+)+""")
-# A value that a script uses if a variable is not set.
+# Matches the default in a script's ${NAME:-value}, which is used if the variable is not set.
 DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=+](?P<value>[^}]*)\}")
 # A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
 LOGIN_FLAG = re.compile(r"""(?:^|[\s"'(=])(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
 LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
 SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
-# A name, and the sign between it and its value.
+# A name, followed by the sign that separates it from its value.
 NAME_BEFORE = re.compile(r"(?<![\w.-])(--[A-Za-z][\w-]+(?=[\s=])|[A-Za-z_]\w*(?==))[\s=]+[\"']?$")
-# Names of options with one dash, and a word of a sentence with the credential behind it.
+# SINGLE has names of options that may be written with a single dash. PROSE finds a credential after a word such as
+# `password` in a sentence.
 SINGLE = {"password", "passwd", "pass", "token", "secret", "key", "apikey", "accesskey", "secretkey", "username"}
 PROSE = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|token|secret|(?:api|access)[ _-]?key)\s+(?:is\s+|was\s+)?"
     r"(?P<secret>(?=[^\s\d]*\d)[^\s\"'$/\\;&|]{8,})"
 )
 VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Start, end and name of a credential in a text.
+# The start, the end and the name of a credential in a text.
 Span = tuple[int, int, str]
 
 
 class Credentials(Struct):
-    """The Secret that the user has to make: its name, and its keys."""
+    """The Secret that the user has to create: its name and its keys."""
 
     secret: str = "credentials"
     found: dict[str, str] = field(default_factory=dict)
@@ -119,7 +123,7 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
-        # -pPASSWORD looks like the name of an option, and PASS=WORD like a variable.
+        # -pPASSWORD looks like an option's name, and PASS=WORD looks like a variable, so neither is used as a name.
         is_glued = re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE
         name = name if has_parts(name, OF_NAME) and not is_glued else "credential"
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
@@ -133,14 +137,14 @@ class Credentials(Struct):
         return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
 
     def env(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return a variable of a container; a credential is read from the Secret."""
+        """Return a variable of a container. If its value is a credential, the variable refers to the Secret instead."""
         name, value = str(entry.get("name", "")), entry.get("value")
         if value is None or not (is_credential(name, str(value)) or has_credential(str(value))):
             return entry
         return self.variable(name, self.key(name, str(value)))
 
     def words(self, words: Sequence[str], taken: Collection[str] = ()) -> tuple[list[str], list[dict[str, Any]]]:
-        """Return a program's words with $(NAME) for each credential, and the variables that this needs.
+        """Return a program's words with $(NAME) in place of each credential, and the variables that define each NAME.
 
         `taken` are the names of other variables.
         """
@@ -162,11 +166,11 @@ class Credentials(Struct):
         return found, [*variables.values()]
 
     def holds(self, found: str) -> bool:
-        """Tell whether a text has a credential: a text with a credential's form, or a credential found elsewhere."""
+        """Tell whether a text contains a credential, by its form or because the credential was found elsewhere."""
         return has_credential(found) or self.has_known(found)
 
     def has_known(self, found: str) -> bool:
-        """Tell whether a text has a credential that was found elsewhere."""
+        """Tell whether a text contains a credential that was found elsewhere in the source."""
         return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +194,7 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def is_named(name: str, value: str) -> bool:
-    """Tell whether a value is a credential because of its name, whatever the value's form is."""
+    """Tell whether the name of a value shows that it is a credential, whatever form the value has."""
     is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
     if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False
@@ -212,17 +216,17 @@ def _words(name: str) -> list[str]:
 
 
 def _is_plain(value: str) -> bool:
-    """Tell whether a value looks like a word of a language, as no key does."""
+    """Tell whether a value looks like a natural word. Random keys do not."""
     return bool(re.fullmatch(r"[a-z_.]{1,20}|[A-Za-z]{1,12}", value))
 
 
 def is_distinct(value: str) -> bool:
-    """Tell whether a credential is a text that does not occur in other texts by chance."""
+    """Tell whether a credential is long and unusual enough not to occur in other texts by chance."""
     return len(value) >= SHORTEST and not _is_plain(value)
 
 
 def has_credential(found: str) -> bool:
-    """Tell whether a text holds a credential."""
+    """Tell whether a text contains a credential."""
     return any(_in_word(found, ""))
 
 
@@ -235,7 +239,7 @@ def in_words(words: Sequence[str]) -> list[list[Span]]:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans in their order, those that overlap as one."""
+    """Yield the spans in order; spans that overlap are merged."""
     before: Span | None = None
     for span in sorted(spans, key=lambda each: (each[0], -each[1])):
         if before and span[0] < before[1]:
@@ -247,7 +251,10 @@ def _merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _without_comments(words: Sequence[str], index: int) -> str:
-    """Return a word; without its comments if it is a script, because any words may be in a comment."""
+    """Return a word of a command.
+
+    If the word is a script, leave out its comments, because a comment may contain any words.
+    """
     is_flag = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
     is_script = is_flag and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
     return shell.without_comments(words[index]) if is_script else words[index]
@@ -261,14 +268,14 @@ def hidden(found: str) -> str:
 
 
 def _secret_urls(value: str) -> Iterator[re.Match[str]]:
-    """Yield the URLs that have a password, a token or a signature; redact() also hides other queries."""
+    """Yield the URLs that have a password, a token or a signature. redact() also hides the queries of other URLs."""
     return (url for url in URL.finditer(value) if SECRET_URL.search(url[0]))
 
 
 def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
-    If the word is a script, only the credentials in the script are yielded, so that the rest of the script stays.
+    If the word is a script, only the credentials inside it are yielded, so that the rest of the script is kept.
     """
     if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
         yield 0, len(word), before
@@ -310,7 +317,8 @@ def _parts(word: str, before: str) -> Iterator[Span]:
 def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
     """Return where the value of a NAME=VALUE begins and ends, without its quotes.
 
-    In a list such as user=a,password=b a comma ends the value. In a word of its own, a comma is part of the value.
+    In a list such as user=a,password=b, a comma ends the value. If NAME=VALUE is a whole word, a comma is part of the
+    value.
     """
     start, stop = entry.span("value")
     if entry["value"].startswith('\\"'):
@@ -328,7 +336,7 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
 
 
 def _name_of(word: str, start: int, before: str, default: str) -> str:
-    """Return the name of the option or variable whose value, or the quote before the value, starts here."""
+    """Return the name of the option or variable whose value, with or without a quote, starts at this index."""
     found = NAME_BEFORE.search(word[:start])
     if found:
         return found[1]
@@ -336,7 +344,10 @@ def _name_of(word: str, start: int, before: str, default: str) -> str:
 
 
 def _entries(word: str) -> Iterator[re.Match[str]]:
-    """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE; the value of one may be the name of the next."""
+    """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE.
+
+    Matches may overlap: a value may itself be the name before the next value.
+    """
     place = 0
     while entry := ENTRY.search(word, place):
         yield entry

@@ -1,4 +1,4 @@
-"""Collect the values of an import: each with the place that it comes from, and a list of what is left out."""
+"""Collect the values of an import, each with its place in the source, and a list of what is left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Setting(Struct):
 
 
 class Part(Struct):
-    """A value of the source in the chart's form, and the source's paths that the value settles.
+    """A value of the source, converted for the chart, and the paths in the source that are settled by it.
 
     For a list or a map, `paths` has the path of each item or key.
     """
@@ -39,9 +39,9 @@ class Part(Struct):
 class Draft(Struct):
     """What an import has found so far.
 
-    `name` is the release's name. `kind` and `version` are the kind and version of the job that the values have to
-    render. `lost` has the place of each value that is left out, and the reason. `notes` are for the user to look at.
-    `twins` are pairs of paths of pod templates; the second template became the same pods as the first. `origin` is the
+    `name` is the release's name. `kind` and `version` are those of the job that the chart must render from the values.
+    `lost` has the place of each value that is left out, and the reason. `notes` are messages that the user should read.
+    Each entry of `twins` has the paths of two pod templates in the source that became the same pods. `origin` is the
     source's name in messages.
     """
 
@@ -62,14 +62,17 @@ class Draft(Struct):
         return ValuesError(f"{self.origin}: {self.place(path)}: {hidden(words)}")
 
     def place(self, path: Path) -> str:
-        """Return the place of a value in the source, as people write it."""
+        """Return the place of a value in the source in the notation that people use."""
         return text(self.ledger.place(path))
 
     def _together(self, paths: Iterable[Path]) -> str:
         return together(map(self.ledger.place, paths))
 
     def carry(self, target: Target, value: Any, *paths: Path, why: str = "") -> None:
-        """Set a value from these paths of the source, which it settles; `why` is added to the comment."""
+        """Set a value from these paths of the source, and mark the paths as settled.
+
+        `why` is added to the value's comment.
+        """
         more = f": {why}" if why else ""
         is_split = isinstance(value, list | dict) and len(paths) == len(value)
         origins = tuple(map(self.place, paths)) if is_split else (self._together(paths),) if paths else ("",)
@@ -80,7 +83,7 @@ class Draft(Struct):
         self.carry(target, part.value, *part.paths)
 
     def carry_shared(self, target: Target, parts: Sequence[Part]) -> None:
-        """Set a value that is the same in several parts."""
+        """Set a value that several parts of the source have in common."""
         self.carry_part(target, parts[0])
         setting = self.settings[target]
         if setting.is_split:
@@ -99,7 +102,7 @@ class Draft(Struct):
         self.know(path)
 
     def choose(self, target: Target, value: Any, why: str) -> None:
-        """Set a value that is not in the source, but follows from the source."""
+        """Set a value that the source does not state but implies."""
         self.settings[target] = Setting(value, (why,))
 
     def has(self, target: Target) -> bool:
@@ -109,19 +112,19 @@ class Draft(Struct):
         return self.settings[target].value if target in self.settings else default
 
     def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
-        """Add items to a list; each gets this origin."""
+        """Add items to a list; all of them get the same origin."""
         before = self.settings.get(target) or Setting([], ())
         origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
 
     def know(self, *paths: Path) -> None:
-        """Settle paths that need no value of the chart: defaults, state, and what distrain does by itself."""
+        """Mark paths as settled that need no value of the chart: defaults, state, and what distrain does by itself."""
         self.ledger.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List a value of the source that is left out, if the source has it."""
+        """If the source has a value at this path, list the value as left out."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
-            # If the job was converted from another form, two of its parts may come from the same place of the source.
+            # If the job was converted from another format, two of its parts may come from the same place in the source.
             if (self.place(path), hidden(why)) not in self.lost:
                 self.lost.append((self.place(path), hidden(why)))
             self.ledger.settle(path)
@@ -141,7 +144,7 @@ class Draft(Struct):
 
     @property
     def namespace_flag(self) -> str:
-        """The flag of kubectl and Helm for the source's namespace, with a space before it; empty without one."""
+        """The --namespace flag for kubectl and Helm, with a space before it; empty if the source has no namespace."""
         return f" --namespace {self.namespace}" if self.namespace else ""
 
     def name_twins(self) -> None:

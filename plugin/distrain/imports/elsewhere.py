@@ -1,4 +1,4 @@
-"""Say why a value that no reader uses is left out: the chart has a value for it elsewhere, or none."""
+"""Say why a source value that the import has not used is left out: the chart sets it elsewhere, or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from distrain.imports.jobs.run_policy import KEYS, NO_VALUE
 from distrain.imports.jobs.spread import TOP, TOP_OF_PROGRAMS
 from distrain.imports.ledger import Path
 
-# The names of fields in sources, and the chart's values for them.
+# For each field name in the sources, the value of the chart that has the same purpose.
 VALUES = {
     **{key: f"podSpec.{key}" for key in POD_SPEC},
     **{key: key for key in (*SAME, *TOP_OF_PROGRAMS, "sidecars", "serviceAccountName", "runAsUser")},
@@ -23,6 +23,6 @@ VALUES = {
 
 
 def why_left_out(path: Path) -> str:
-    """Return words that name the chart's value for the last known name in the path, or say that there is none."""
+    """Return a text that names the chart's value for the last known field in the path, or says that it has none."""
     found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
     return f"the import does not read it there; set {found}" if found else NO_VALUE

@@ -20,7 +20,7 @@ IMAGES = {
     "pytorch": "pytorch/pytorch",
     "custom": "",
 }
-# Parts of an image in a registry of the user's, and the values for them.
+# Parts of an image's name in the user's own registry, and the advice for each part that is left out.
 IMAGE_PARTS: dict[Path, str] = {
     ("image_tag",): "set image.tag",
     ("image_location", "registry"): "set image.repository",
@@ -28,7 +28,8 @@ IMAGE_PARTS: dict[Path, str] = {
     ("image_location", "access_token"): "name a Secret in image.pullSecrets",
     ("image_location", "email"): "name a Secret in image.pullSecrets",
 }
-# FfDL's defaults for each learner if the manifest sets no value: docs/user-guide.md, 2.4.
+# If the manifest does not set the CPUs and memory of a learner, FfDL uses these defaults (docs/user-guide.md, section
+# 2.4).
 CPUS, MEMORY = 8, "60G"
 MEMORY_TEXT = re.compile(r"([0-9.]+)\s*([KMGT]?)(i?)[bB]?")
 # The keys of the Secret that s3.secretName names.
@@ -165,7 +166,7 @@ def _store(draft: Draft, path: Path) -> None:
 
 
 def _mounted(draft: Draft, path: Path) -> str:
-    """Mount the folder of the node that FfDL mounted, and return its path."""
+    """Mount the folder of the node that FfDL mounts, and return its path."""
     folder = str(draft.ledger.get((*path, "connection", "path"), "")).rstrip("/")
     place = (*path, "connection", "path")
     draft.know((*path, "connection", "name"))

@@ -12,17 +12,17 @@ from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger, Path
 from distrain.imports.secrets import quoting
 
-# The chart's defaults; the values of a release may leave them out.
+# The defaults of the chart stable/horovod. The values of a release may leave them out.
 NUMBER = 3
 REPOSITORY, TAG = "horovod/horovod", "0.19.3-tf2.1.0-torch-mxnet1.6.0-py3.6-gpu"
-# Older releases of the chart had the key driver instead of master.
+# In older releases of that chart the key `driver` was used instead of `master`.
 MASTERS = ("master", "driver")
 SSH_WHY = "distrain makes the SSH key itself, or takes yours from the Secret in ssh.secretName"
 NAME = "horovod"
 
 
 def is_values(data: Any) -> bool:
-    """Tell whether a block is values of this chart."""
+    """Tell whether a YAML block contains values of the chart stable/horovod."""
     if not isinstance(data, dict) or "kind" in data:
         return False
     worker = data.get("worker")

@@ -1,4 +1,4 @@
-"""Tell from its content what a file describes, and pick the job out of a file with several objects."""
+"""Find out from a file's content what the file describes, and choose the job if the file has several objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import repeated_keys, yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
-# Job resources that the chart does not create.
+# Kinds of job resources that distrain's chart does not render, but that the import reads.
 TRAINJOB, JOBSET, MPIJOB = (
     (VERSION, "TrainJob"),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"),
@@ -32,7 +32,7 @@ JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"
 HOROVOD, SLURM = "values of the chart stable/horovod", "batch script of Slurm"
 ARENA = "command line of arena"
 ALL = f"a job of the Kubeflow operators ({TAKEN}), a JobSet, an {FFDL}, {KSONNET}, {HOROVOD}, a {SLURM}, or a {ARENA}"
-# Kinds that people keep in the file of a job, and what happens to these objects.
+# Kinds of objects that people keep in the same file as a job, and what happens to these objects.
 BESIDE = {
     "Secret": "it is not in the values; keep it in the cluster",
     "ConfigMap": "it is not in the values; keep it in the cluster if the job mounts it",
@@ -47,7 +47,7 @@ BESIDE = {
 
 
 class Found(Struct, frozen=True):
-    """What is to be imported: its format and data, and the file's other objects with what happens to each of them."""
+    """What is imported: its format and data, and the other objects of the file, each with what happens to it."""
 
     job: dict[str, Any]
     others: tuple[tuple[str, str], ...] = ()
@@ -55,14 +55,14 @@ class Found(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return a description for people."""
+        """Return a description of the file for the user."""
         if self.format != JOB:
             return self.format
         return f"{_name(self.job)} ({self.job['apiVersion']})"
 
 
 def text_of(content: bytes, origin: str) -> str:
-    """Return a file's text; raise ValuesError if it is empty, or no text."""
+    """Return a file's text; raise ValuesError if the file is empty or is not text."""
     if b"\0" in content:
         raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
     if len(content) > MOST:
@@ -77,7 +77,10 @@ def text_of(content: bytes, origin: str) -> str:
 
 
 def find_job(text: str, origin: str) -> Found:
-    """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
+    """Return what a file describes, judged by its content.
+
+    Raise ValuesError if the file describes no run, or several runs.
+    """
     if batch_script.is_batch_script(text):
         return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
@@ -91,7 +94,7 @@ def find_job(text: str, origin: str) -> Found:
     except yaml_loader.NotYamlError as error:
         raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
     if repeated := repeated_keys.mistakes(text):
-        # kubectl and Helm take the last value, without a word.
+        # For a repeated key, kubectl and Helm silently use the last value, so the import refuses it.
         raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
@@ -116,7 +119,7 @@ def find_job(text: str, origin: str) -> Found:
 def with_runtime(
     job: dict[str, Any], runtime: dict[str, Any] | None, others: tuple[tuple[str, str], ...] = ()
 ) -> Found:
-    """Return a TrainJob with its runtime, if that is known."""
+    """Return a TrainJob, together with its runtime if the runtime is known."""
     if RUNTIME in job:
         others = (*others, (RUNTIME, "it is no field of a TrainJob"))
     fields = {key: value for key, value in job.items() if key != RUNTIME}
@@ -162,7 +165,7 @@ def _becomes(item: dict[str, Any]) -> str:
 
 
 def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError, with what was found, if no object is a job that can be read."""
+    """If the import can read none of the objects, raise a ValuesError that says what was found."""
     if jobs:
         return
     for item in items:

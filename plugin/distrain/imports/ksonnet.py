@@ -1,7 +1,8 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
-kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. Its
-Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
+The parameters are those of kubeflow/openmpi in kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet,
+workloads.libsonnet, README.md. The package's Secret for the SSH keys has the keys id_rsa, id_rsa.pub and
+authorized_keys, as ssh.secretName requires.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WORKERS, TIMEOUT = 4, 300
 NOTHING = (None, "", "null")
 GENERATE = re.compile(r"^\s*ks\s+generate\s", re.MULTILINE)
 BLOCK = re.compile(r"^\s*\{.*\bcomponents\s*:\s*\{", re.DOTALL)
-# Comments, texts in quotes, and blocks of text of Jsonnet.
+# Jsonnet's comments, quoted texts and text blocks.
 JSONNET = re.compile(
     r"""//[^\n]*|\#[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\|\|\|\n.*?\n\s*\|\|\|""", re.DOTALL
 )
@@ -41,7 +42,7 @@ LEFT_OUT = {
     "uploadDataFrom": COPIES,
     "uploadDataTo": COPIES,
 }
-# Parameters for which distrain needs no value.
+# Parameters of the package that distrain does not need.
 KNOWN = ("name", "namespace")
 
 
@@ -52,7 +53,10 @@ def is_ksonnet(text: str) -> bool:
 
 
 def parameters(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the parameters of the only openmpi component, and the other parts; raise ValuesError if there is none."""
+    """Return the parameters of the only openmpi component, and the file's other parts.
+
+    Raise ValuesError if there is no such component.
+    """
     return _of_lines(text, origin) if GENERATE.search(text) else _of_block(text, origin)
 
 
@@ -91,7 +95,7 @@ def _size(draft: Draft, origin: str) -> None:
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}
     limits |= _pairs(draft, "customResources")
-    # The package's parameters are limits of the workers.
+    # The package uses these parameters as resource limits of the workers.
     inner = Draft(Ledger({"limits": limits | ({"nvidia.com/gpu": numbers["gpu"]} if numbers["gpu"] else {})}), "")
     carry_resources(inner, "workers", ())
     sources = {"cpu": "cpu", "memory": "memory", "nvidia.com/gpu": "gpu"}
@@ -222,7 +226,7 @@ def _as_yaml(found: re.Match[str]) -> str:
         return '"' + word[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
     if word.startswith("|||"):
         lines = [line.strip() for line in word.split("\n")[1:-1]]
-        # Each later value stays on its line, for messages.
+        # Each remaining value keeps its line number, so that messages can name the line.
         return '"' + "\\n".join(lines).replace('"', '\\"') + '"' + "\n" * word.count("\n")
     return word
 

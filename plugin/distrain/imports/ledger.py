@@ -1,4 +1,4 @@
-"""Keep account of a source: each of its values is carried over, known to need nothing, or listed as left out."""
+"""Keep track of a source's values: each is carried over, needs no value of the chart, or is listed as left out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from distrain.redact import HIDDEN
 
 Path = tuple[str | int, ...]
 
-# A key that people read as one word of a path.
+# A key that a path can show without brackets and quotes.
 PLAIN = re.compile(r"[\w-]+")
 
-# A part of a path that stands for several parts.
+# In a text for several paths, this part stands for the parts in which the paths differ.
 MANY = "|"
 
 
 def text(path: Path) -> str:
-    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu]. A key may be a credential."""
+    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu].
+
+    The text hides a key that may be a credential.
+    """
     shown = ""
     for part in path:
         name = quoting.key(part) if part != MANY else MANY
@@ -50,8 +53,8 @@ def _differing(path: Path, other: Path) -> Iterator[int]:
 class Ledger:
     """A source as plain data, and the settled paths.
 
-    A settled path also settles all paths below it. If parts of the data were converted from another form of the source,
-    `origins` has their places in the source.
+    If a path is settled, all paths below it are settled, too. If parts of the data were converted from another form of
+    the source, `origins` has their places in the source.
     """
 
     def __init__(self, data: Any, origins: Mapping[Path, Path] | None = None) -> None:
@@ -67,7 +70,7 @@ class Ledger:
         return path
 
     def get(self, path: Path, default: Any = None) -> Any:
-        """Return the value at a path; the default if there is none, or null."""
+        """Return the value at a path; return the default if there is no value, or if it is null."""
         found = self.data
         for part in path:
             if isinstance(part, int):
@@ -83,7 +86,7 @@ class Ledger:
         return any(path[:length] in self._settled for length in range(len(path) + 1))
 
     def unsettled(self, below: Path = ()) -> Iterator[Path]:
-        """Yield the paths of the values that nothing has settled; null, {} and [] do not count as values."""
+        """Yield the paths of the values that are not settled yet; null, {} and [] do not count as values."""
         for path in leaves(self.get(below), below):
             if not self.is_settled(path):
                 yield path

@@ -1,7 +1,7 @@
 """Read an MPIJob of kubeflow.org/v1alpha1, which has one pod template for launcher and workers.
 
-The fields are those of pkg/apis/kubeflow/v1alpha1/types.go of mpi-operator v0.3.0, the last release with this version;
-what the operator makes of them is in pkg/controllers/v1alpha1/mpi_job_controller.go there.
+The fields are those of pkg/apis/kubeflow/v1alpha1/types.go of mpi-operator v0.3.0, the last release with this version.
+pkg/controllers/v1alpha1/mpi_job_controller.go of the same release shows how the operator uses them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SPEC: Path = ("spec",)
 TEMPLATE: Path = ("spec", "template")
 LAUNCHER: Path = ("spec", "mpiReplicaSpecs", "Launcher")
 WORKER: Path = ("spec", "mpiReplicaSpecs", "Worker")
-# The field for the total of processing units, and the field for the units of a node: older and newer names.
+# Pairs of fields: the total number of processing units, and the number of units per node. The API has an older and a
+# newer name for both.
 UNITS = {"gpus": "gpusPerNode", "processingUnits": "processingUnitsPerNode"}
 KEPT = ("backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy")
 GPU, CPU = "nvidia.com/gpu", "cpu"
@@ -28,7 +29,10 @@ MASTER = "node-role.kubernetes.io/master"
 
 
 def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of an MPIJob v1alpha1; raise ValuesError if its units do not make whole workers."""
+    """Return the draft of an MPIJob v1alpha1.
+
+    Raise ValuesError if its processing units cannot be split into whole workers.
+    """
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
     translation.job.update(apiVersion=KUBEFLOW["MPIJob"].versions[0].api_version, kind="MPIJob")
@@ -57,7 +61,10 @@ def _program(translation: Translation) -> None:
 
 
 def _size(translation: Translation) -> int:
-    """Set the number of workers, and what each of them has; return the units of a worker, 0 if none are named."""
+    """Set the number of workers and their resources.
+
+    Return the processing units of a worker, or 0 if the job names none.
+    """
     source = translation.source
     given = [key for key in (*UNITS, "replicas") if source.get((*SPEC, key)) is not None]
     if len(given) != 1:
@@ -107,7 +114,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
 
 
 def _slots(translation: Translation, units: int) -> None:
-    """Set the number of ranks of a worker: slotsPerWorker, otherwise one for each of its units."""
+    """Set the number of ranks per worker: slotsPerWorker or, if it is not set, one rank for each processing unit."""
     path = (*SPEC, "slotsPerWorker")
     if translation.source.get(path) is not None:
         translation.copy(path, path)

@@ -12,7 +12,7 @@ from distrain.imports.jobs.job_resource import read_job
 from distrain.imports.ledger import Ledger, Path, leaves, text
 from distrain.imports.secrets import quoting
 
-# Lists in a pod whose items a strategic merge patch identifies by this key.
+# Lists in a pod spec, with the key by which a strategic merge patch identifies their items.
 MERGED = {
     "containers": "name",
     "initContainers": "name",
@@ -21,7 +21,7 @@ MERGED = {
     "imagePullSecrets": "name",
     "volumeMounts": "mountPath",
 }
-# Lists in which a patch changes fields of an item. In other lists, a patch replaces the item.
+# In these lists, a patch changes single fields of an item. In all other lists, a patch replaces whole items.
 DEEP = {"containers", "initContainers"}
 
 
@@ -69,7 +69,10 @@ class Translation:
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:
-        """Set a value of the job that comes from these paths of the source; the first is its place."""
+        """Set a value of the job that comes from these paths of the source.
+
+        Messages name the first path as its place.
+        """
         place: Any = self.job
         for part in target[:-1]:
             if isinstance(part, str) and not isinstance(place.get(part), dict | list):
@@ -105,7 +108,7 @@ class Translation:
             parent.pop(target[-1], None)
 
     def patch(self, target: Path, source: Path) -> None:
-        """Merge a value of the source into one of the job, as a strategic merge patch of Kubernetes does."""
+        """Merge a value of the source into a value of the job, as a strategic merge patch of Kubernetes does."""
         here, there = self.get(target), self.source.get(source)
         key = MERGED.get(str(target[-1]))
         if isinstance(here, dict) and isinstance(there, dict):

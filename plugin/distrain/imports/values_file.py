@@ -16,13 +16,13 @@ from distrain.values.commented_yaml import Entry, Schema, Section, opened, text
 from distrain.yaml import yaml_writer
 
 WIDTH = 116
-# The widest list that is written on one line.
+# The largest width of a list that is written on one line.
 LINE = 90
 MISSING = object()
 
 
 def written(draft: Draft, source: str, file: str, defaults: Mapping[str, Any], schema: Schema) -> str:
-    """Return the file's text. Values that are the chart's defaults are listed at its end."""
+    """Return the file's text. Values that equal the chart's defaults are listed at the end of the file."""
     section = Section(head=[*_head(draft, source, file)])
     same: list[str] = []
     for target, setting in draft.settings.items():
@@ -81,10 +81,13 @@ def _lines(name: str, setting: Setting) -> Iterator[str]:
 
 
 def _items(value: list[Any]) -> list[str]:
-    """Return the lines of each item of a list. PyYAML takes a millisecond to begin, and a list may be long."""
+    """Return the lines of each item of a list.
+
+    The whole list is dumped at once, because each call of PyYAML takes about a millisecond.
+    """
     parts = [*_parts(value)]
     if len(set(map(id, parts))) < len(parts):
-        # A part that two items share would become an alias of the first.
+        # If two items shared a part, PyYAML would write an alias for the second.
         return [_dump([each]) for each in value]
     return re.split(r"\n(?=- )", _dump(value))
 
@@ -157,7 +160,7 @@ def secret_command(draft: Draft) -> list[str]:
 
 
 def _needed(draft: Draft) -> set[str]:
-    """Return the keys of the Secret that the values read: not those of a part that is left out."""
+    """Return the keys of the Secret that the values use. Keys that only left-out parts use are not returned."""
     values, secret = Ledger(draft.values()), draft.credentials.secret
     found = {str(values.get(path)) for path in leaves(values.data) if _is_key(values, path, secret)}
     return found | ({*S3_KEYS} if values.get(("s3", "secretName")) == secret else set())

@@ -1,19 +1,24 @@
 """Estimate what a node of an instance type offers to a job's pods: less than the type's figures.
 
-Sources, read 2026-11-28:
+The sources below were read on 2026-11-28.
 
-- memory that firmware and kernel keep, which `free` lacks and kubelet does not count: 7.5%, Karpenter's default of
-  --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/);
-- EKS: 11 MiB for each pod and 255 MiB, and the CPU tiers below
-  (https://github.com/awslabs/amazon-eks-ami, nodeadm's kubelet defaults; the numbers of pods are the largest for such
-  types in https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result);
-- GKE: the same CPU tiers, and the memory tiers below
-  (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes);
-- AKS 1.29 and later: 20 MB for each pod and 50 MB, no more than a quarter of the memory; a table of CPUs up to 64
-  cores, continued here by its last step of 10m for each core
-  (https://learn.microsoft.com/azure/aks/node-resource-reservations);
-- eviction: 100 MiB on all three;
-- huge pages: 5128 of 2 MiB on nodes with EFA (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
+Firmware and kernel keep 7.5% of the memory, which kubelet does not see. This is Karpenter's default of
+--vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
+
+EKS reserves 255 MiB, 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
+https://github.com/awslabs/amazon-eks-ami). The numbers of pods are the largest for such instance types in
+https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result.
+
+GKE reserves CPUs by the same tiers, and memory by the tiers below
+(https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
+
+AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends at
+64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). Here the table's last step, 10m for each
+core, also applies to all further cores.
+
+All three reserve 100 MiB for eviction.
+
+Nodes with EFA reserve 5128 huge pages of 2 MiB (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
 
 The requests of DaemonSets are distrain's own estimate.
 """
@@ -30,16 +35,19 @@ EFA, HUGE_PAGES = "vpc.amazonaws.com/efa", "hugepages-2Mi"
 KERNEL_SHARE = 0.075
 EVICTION = 100 * MIB
 HUGE_PAGES_OF_EFA = 5128 * 2 * MIB
-# What the cluster's own DaemonSets ask of each node: network, proxy, storage, logs, metrics. CPUs are millicores.
+# Estimated requests of the cluster's own DaemonSets on each node: network, proxy, storage, logs, metrics. CPUs are
+# millicores.
 DAEMONS: Units = {"cpu": 500, "memory": GIB}
-# The largest number of pods on EKS, for types of up to this number of CPUs; and AKS's default with its overlay network.
+# On EKS, a node with up to 8 CPUs runs at most 58 pods, a node with up to 30 CPUs at most 234, and a larger node at
+# most 737. On AKS with its overlay network, a node runs at most 250 pods by default.
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Millicores reserved for each core, up to this number of cores; the last entry is for all further cores.
+# Each entry has a number of cores, and the millicores that kubelet reserves for each core up to that number. The last
+# entry applies to all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
-# The share reserved of the memory up to this many GiB.
+# Each entry has a number of GiB, and the share that GKE reserves of the memory up to that number.
 GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 
 
@@ -71,7 +79,7 @@ def _kubelets_memory(instance: Instance, total: int) -> int:
 
 
 def _tiered(amount: float, tiers: Sequence[tuple[int | None, float]]) -> float:
-    """Add up the shares of an amount; each tier ends at its first number, and the next begins there."""
+    """Add up the reserved shares of an amount. Each tier ends at its first number, where the next tier begins."""
     reserved, begin = 0.0, 0
     for end, share in tiers:
         reserved += max(0.0, (amount if end is None else min(amount, end)) - begin) * share

@@ -19,8 +19,8 @@ ACCELERATOR = "cloud.google.com/gke-accelerator"
 class Instance(Struct, frozen=True, rename="camel"):
     """An instance type: its GPUs with the memory of each in GB, CPUs, memory in GiB, and network in Gb/s.
 
-    `efa` and `infiniband` count the interfaces of these networks. `accelerator` is GKE's name of the GPUs. A type
-    without GPUs is for the run's other pods.
+    `efa` and `infiniband` are the numbers of the type's interfaces to these networks. `accelerator` is the name that
+    GKE gives to these GPUs. The run's pods without GPUs run on types without GPUs.
     """
 
     type: str
@@ -65,8 +65,8 @@ def provider_name(provider: str) -> str:
 def all_of(provider: str) -> tuple[Instance, ...]:
     """Return the types of a provider in the order of the table.
 
-    Types whose GPUs support bfloat16 come first, then older GPUs, then types without GPUs. For each kind of GPU, the
-    smallest type comes first.
+    Types whose GPUs support bfloat16 come first, then types with older GPUs, then types without GPUs. For each kind of
+    GPU, the smallest type comes first.
     """
     found = _table()[provider]
     facts = {"provider": provider, "gpu_resource": found.gpu_resource}
@@ -89,7 +89,7 @@ def is_known(name: str) -> bool:
 def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
     """Return the type of GPU machines with this name.
 
-    Raise ValuesError, with the flag's name, for a type that the table lacks, or that is another provider's.
+    Raise ValuesError, with the flag's name, if the table lacks the type, or if it belongs to another provider.
     """
     every = [each for key in _table() for each in with_gpus(key)]
     found = next((each for each in every if each.type == name), None)
@@ -98,12 +98,12 @@ def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
     if found and provider:
         own = [each.type for each in with_gpus(provider)]
         words = f"is a type of {provider_name(found.provider)}, not of {provider_name(provider)}"
-        raise ValuesError(f"{flag}: {name} {words}; name one of {', '.join(own)}, or --provider {found.provider}")
-    raise ValuesError(f"{flag}: the table has no {name} with GPUs; {_meant(name, provider)}")
+        raise ValuesError(f"{flag}: {name} {words}; name one of {', '.join(own)}, or set --provider {found.provider}")
+    raise ValuesError(f"{flag}: distrain knows no type {name} with GPUs; {_meant(name, provider)}")
 
 
 def _meant(name: str, provider: str | None) -> str:
-    # Imported here, because other runs do not need it.
+    # Imported only here, because most runs do not need this module.
     from difflib import get_close_matches
 
     own = [[each.type for each in with_gpus(key)] for key in ([provider] if provider else _table())]
@@ -113,8 +113,8 @@ def _meant(name: str, provider: str | None) -> str:
         return f"did you mean {close[0]}?"
     instances = [each for key in ([provider] if provider else _table()) for each in with_gpus(key)]
     if named := [each for each in instances if each.gpu.lower() == name.lower()]:
-        return f"of the GPUs {named[0].gpu} it has {', '.join(each.type for each in named)}: name one of them"
+        return f"for {named[0].gpu} GPUs name one of {', '.join(each.type for each in named)}"
     kinds: dict[str, str] = {}
     for each in instances:
         kinds.setdefault(each.gpu, each.type)
-    return f"name one such as {', '.join(f'{first} ({gpu})' for gpu, first in kinds.items())}"
+    return f"name a type such as {', '.join(f'{first} ({gpu})' for gpu, first in kinds.items())}"

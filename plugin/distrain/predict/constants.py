@@ -1,4 +1,4 @@
-"""Find a run's constants from the user's data: rates measured at some sizes, a test of the network, stated numbers."""
+"""Find a run's constants from the user's data: rates measured at some sizes, a network test, or stated numbers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from distrain.predict.numbers import short, told
 from distrain.predict.step import Constants, step_seconds
 from distrain.predict.work import Work
 
-# The share of a network's nominal bandwidth that the published runs reached, in the median: see docs/prediction.md.
+# The published runs reached this median share of their network's nominal bandwidth: see docs/prediction.md.
 REACHED = 0.36
 BITS = 8
 NO_RATE = "add --rate N, the samples/sec of one GPU, or --record PLACE, the record of a run"
-# A measured size is reported if the prediction with the constants is off by more than this share.
+# A measured size is reported if the model's prediction for it is off by more than this share.
 MOST_MISSED = 0.1
 
 
 class Given(Struct, frozen=True):
     """The user's data. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
 
-    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` tells that
-    the record's ranks used parameter servers. `nominal` is the bandwidth of the nodes' type, and `instance` the type's
-    name. `notes` describe how the record differs from the values.
+    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` is true if
+    the record's ranks used parameter servers. `instance` is the name of the nodes' type, and `nominal` is the type's
+    nominal bandwidth. `notes` describe how the record differs from the values.
     """
 
     rate: float | None = None
@@ -57,9 +57,11 @@ class Found(Struct, frozen=True):
 
 
 class _Links(Struct, frozen=True):
-    """The network without the record. `is_told` is False for a bandwidth between workers that is assumed.
+    """The network as it is known without the record of a run.
 
-    `inside` is the link within a worker if it is known, in seconds per byte. The notes are about each of the links.
+    `is_told` is False if the bandwidth between workers is only assumed. `inside` is the link within a worker if it is
+    known, in seconds per byte. `notes` are about the link between workers, and `note_inside` is about the link within a
+    worker.
     """
 
     network: Network
@@ -81,18 +83,21 @@ def constants_of(work: Work, given: Given) -> Found:
         compute = work.batch / given.rate
         return Found(replace(start, compute=compute), f"--rate {told(given.rate)}", links.origin, notes)
     if work.p100_rate and work.gpus:
-        words = f"compute: nothing measured is given, so a P100 in fp32 is assumed; {NO_RATE}"
+        words = f"compute: no measured rate is given, so the speed of a P100 in fp32 is assumed; {NO_RATE}"
         compute = work.batch / work.p100_rate
         return Found(replace(start, compute=compute), "a P100 in fp32", links.origin, (words, *notes))
-    raise ValuesError(f"--rate: is missing, and nothing else tells how long a step computes; {NO_RATE}")
+    raise ValuesError(f"--rate: is missing, and nothing else shows how long a step computes; {NO_RATE}")
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
-    """Fit the constants if the record has one worker and several; otherwise use only its smallest size."""
+    """Fit the constants if the record has sizes with one worker and with several workers.
+
+    Otherwise use only its smallest size.
+    """
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        raise ValuesError(f"--record: none of its sizes has whole workers of {work.size.slots} ranks; {NO_RATE}")
+        raise ValuesError(f"--record: no size in it fills whole workers of {work.size.slots} ranks; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
     if has_both and not links.is_told:
@@ -118,14 +123,14 @@ def _of_smallest(
     """Find the compute time from one size, with the network that is known without the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
-        # The compute time then includes the exchange within the worker.
+        # The link within a worker is not known, so the measured compute time includes the exchange within the worker.
         network, notes = replace(network, within=0.0), links.notes
     algorithm = SERVERS if given.is_served else given.algorithm or TREE
     return computing(buckets, smallest, Constants(0.0, network, algorithm, SPREAD)), notes
 
 
 def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
-    """Return the flag that states the link of a size's exchange, and a description of the link."""
+    """Return the flag with which the user can state the link that a size uses, and a description of the link."""
     if smallest.size.workers == 1 and not given.is_served:
         return "--within: over the link within a worker"
     return f"--between: over {links.origin}{'' if links.is_told else ', which is assumed,'}"
@@ -140,18 +145,18 @@ def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
 def _of_fit(found: Constants) -> tuple[str, ...]:
     if found.network.between > 0:
         return ()
-    return ("network: the record's larger sizes lose nothing to it, so it costs nothing here at any size",)
+    return ("network: the record's larger sizes are as efficient as its smallest, so the network costs no time here",)
 
 
 def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]:
     """Describe how the record's steps differ from the values' steps."""
     for number in left:
-        yield f"record: {number} ranks are no whole workers of {work.size.slots}; left out"
+        yield f"record: {number} ranks do not fill whole workers of {work.size.slots}, so this size is left out"
     if batch is None:
-        yield f"record: its batch is not known; the values' batch is used, {work.batch}"
+        yield f"record: it does not have the batch size; the batch size of the values is used, {work.batch}"
     elif batch != work.batch:
-        words = "the compute time is taken in proportion"
-        yield f"record: its batch is {batch} and the values' is {work.batch}; {words}"
+        words = "the compute time is scaled in proportion"
+        yield f"record: its batch size is {batch}, and that of the values is {work.batch}; {words}"
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
@@ -160,11 +165,11 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
         seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
         if abs(each.seconds / seconds - 1) > MOST_MISSED:
             was, would = (f"{short(ranks * batch / time)} samples/s" for time in (each.seconds, seconds))
-            yield f"record: {ranks} ranks had {was}, and the model gives them {would}; do not trust its larger sizes"
+            yield f"record: {ranks} ranks reached {was}, but the model predicts {would}; do not trust larger sizes"
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
-    """Return the sizes of a record, and the numbers of ranks that are not whole workers."""
+    """Return the sizes of a record, and the numbers of ranks that do not fill whole workers."""
     found, left = [], []
     for ranks, rate in sorted(given.rates.items()):
         slots = min(ranks, work.size.slots)
@@ -178,11 +183,11 @@ def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], lis
 
 
 def _links(work: Work, given: Given) -> _Links:
-    """Return the network, the sources of its numbers, and what was assumed. Stated numbers take precedence."""
+    """Return the network, the sources of its numbers, and notes on what was assumed. Stated numbers take precedence."""
     tested, inside, notes = given.tested, BITS / given.within if given.within else None, tuple[str, ...]()
     if tested and tested.ranks <= work.size.slots:
-        words = "it tells nothing of the network between workers; test with test.workers: 2"
-        notes = (f"--test: its {tested.ranks} ranks are taken for one worker's, so {words}",)
+        words = "it does not measure the network between workers; run `helm test` with test.workers: 2"
+        notes = (f"--test: its {tested.ranks} ranks are assumed to be in one worker, so {words}",)
         inside, tested = tested.link if inside is None else inside, None
     latency = given.latency if given.latency is not None else (tested.latency if tested else LATENCY)
     between, origin, assumed = _between(given, tested)
@@ -201,5 +206,5 @@ def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str
         return tested.link, f"the test over {tested.ranks} ranks", ()
     nominal, name = (given.nominal, given.instance) if given.nominal else (BANDWIDTH, "")
     of = f"of the {short(nominal / 1e9)} Gbit/s of {name}" if name else f"of {short(nominal / 1e9)} Gbit/s"
-    words = "what published runs reach; give --test, --between or --record"
-    return BITS / (REACHED * nominal), f"{REACHED:.0%} {of}", (f"network: {REACHED:.0%} {of} is assumed, {words}",)
+    words = "published runs reach this share; give --test, --between or --record"
+    return BITS / (REACHED * nominal), f"{REACHED:.0%} {of}", (f"network: {REACHED:.0%} {of} is assumed: {words}",)

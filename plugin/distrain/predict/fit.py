@@ -14,12 +14,13 @@ from distrain.predict.step import Constants, step_seconds
 
 # Seconds per byte at 10 GB/s, the speed of PCIe 3.0 with 16 lanes. Used if the link within a worker was not measured.
 WITHIN = 1 / 10e9
-# The spread of a worker's times if it cannot be found: see docs/prediction.md.
+# The spread of the workers' step times, used if the measurements do not show it: see docs/prediction.md.
 SPREAD = 0.01
 MOST_SPREAD = 0.08
-# A network of 1 MB/s is slower than any that runs train on.
+# Slower than any network on which people train: 1 MB/s, as seconds per byte.
 SLOWEST = 1e-6
-# If the default algorithm's error is at most this share at every size, no other is tried: runs vary by as much.
+# If the default algorithm explains every size with at most this relative error, no other algorithm is tried, because
+# repeated runs differ by as much.
 CLOSE = 0.02
 STEPS_OF_SEARCH = 40
 GRID = 16
@@ -34,9 +35,9 @@ class Measured(Struct, frozen=True):
 
 
 def computing(buckets: Sequence[Bucket], measured: Measured, start: Constants) -> Constants:
-    """Return the constants with the compute time that gives the measured seconds over the network of `start`.
+    """Return `start` with the compute time for which the model predicts the measured seconds over its network.
 
-    It is 0 if the exchange alone would take longer.
+    The compute time is 0 if the exchange alone takes longer than the measured step.
     """
 
     def with_compute(seconds: float) -> Constants:
@@ -53,11 +54,11 @@ def fitted(
     latency: float = LATENCY,
     within: float | None = None,
 ) -> Constants:
-    """Return the constants with which the model gives the measured seconds.
+    """Return the constants for which the model predicts the measured seconds.
 
-    `measured` begins with one worker, the smallest size. `within` is the link within a worker if it is known. Without
-    `algorithm`, and with two sizes of several workers, a tree is assumed, or a hierarchical exchange if that explains
-    both better.
+    The first entry of `measured` is the smallest size, one worker. `within` is the link within a worker if it is known.
+    If `algorithm` is empty and at least two sizes have several workers, a tree is assumed, or a hierarchical exchange
+    if that explains these sizes better.
     """
     several = [each for each in measured if each.size.workers > 1]
     if algorithm or len(several) < 2:
@@ -78,7 +79,7 @@ def _fitted(
     if algorithm not in (RING, TREE):
         return found
     network, is_told = found.network, within is not None or slots > 1 or len(measured) > len(several) + 1
-    # The slower link decides the time, so a faster link's speed cannot be found.
+    # The slower of the two links decides the time, so the measurements cannot show how fast the faster link is.
     if is_told:
         return replace(found, network=replace(network, between=max(network.between, network.within)))
     return replace(found, network=replace(network, within=min(WITHIN, network.between)))
@@ -92,7 +93,7 @@ def _alone(
     if within is not None:
         return computing(buckets, first, start)
     inside = [each for each in more if each.size.workers == 1]
-    # If the exchange within a worker was not measured separately, it counts as a part of the compute time.
+    # If no measurement shows the exchange within a worker separately, it counts as part of the compute time.
     alone = replace(start, compute=first.seconds / first.batches)
     if inside:
         return _within(alone, buckets, inside[-1])
@@ -108,7 +109,7 @@ def _within(start: Constants, buckets: Sequence[Bucket], inside: Measured) -> Co
 
 
 def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> Constants:
-    """Find the link between workers, and with two sizes also the spread of the workers' times."""
+    """Find the link between workers. If two sizes have several workers, also find the spread of the workers' times."""
     if len(several) == 1:
         return _linked(replace(start, spread=SPREAD), buckets, several[0])
     tries = [replace(start, spread=MOST_SPREAD * number / GRID) for number in range(GRID + 1)]
@@ -119,7 +120,7 @@ def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Meas
 
 
 def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
-    """Return constants with links between the link that explains one size and the link that explains another."""
+    """Return candidates whose link lies between the link that explains one size and the link that explains another."""
     links = sorted(_linked(start, buckets, each).network.between for each in several)
     low, high = links[0], links[-1]
     tries = [low + (high - low) * number / GRID for number in range(GRID + 1)]
@@ -138,13 +139,16 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 
 
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
-    """Return the sum of the squares of the relative errors; among equal errors, the usual spread wins."""
+    """Return the sum of the squares of the relative errors.
+
+    If these are equal, constants with the usual spread are preferred.
+    """
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2
 
 
 def _root(seconds: Callable[[float], float], measured: float, most: float = SLOWEST) -> float:
-    """Return the number from 0 to `most` with which the step takes as long as measured; 0 if it takes longer anyway."""
+    """Return the number from 0 to `most` for which the step takes as long as measured; 0 if 0 is already too long."""
     low, high = 0.0, most
     if seconds(low) >= measured:
         return low

@@ -1,7 +1,7 @@
 """Put a model's gradients into the buckets in which the ranks exchange them.
 
-The backward pass makes the gradients of the last layer first. DDP and Horovod collect them in that order, and exchange
-a bucket as soon as all of its gradients are computed.
+The backward pass makes the gradients of the last layer first. DDP and Horovod collect the gradients in that order, and
+exchange a bucket as soon as all of its gradients are computed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-# DDP's bucket_cap_mb is 25 MiB, Horovod's HOROVOD_FUSION_THRESHOLD 128 MiB since 0.21, 64 MiB before.
+# Default bucket sizes: 25 MiB is DDP's bucket_cap_mb, and 128 MiB is Horovod's HOROVOD_FUSION_THRESHOLD since 0.21 (64
+# MiB before).
 DDP_BUCKET = 25 * 2**20
 HOROVOD_BUCKET = 128 * 2**20
-# A backward pass takes about twice as long as the forward pass: it computes two products where that computes one.
+# A backward pass takes about twice as long as a forward pass: for each layer it computes two matrix products, and the
+# forward pass one.
 FORWARD_SHARE = 1 / 3
-# Layers into which a model of unknown layers is divided.
+# If a model's layers are unknown, it is treated as this number of equal layers.
 EVEN_LAYERS = 16
 
 
@@ -30,7 +32,7 @@ class Layer(Struct, frozen=True):
 class Bucket(Struct, frozen=True):
     """Gradients that are exchanged together.
 
-    `ready` is the share of a rank's compute time after which all of them are computed.
+    `ready` is the share of a rank's compute time after which all gradients of the bucket are computed.
     """
 
     size: float
@@ -45,8 +47,8 @@ def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
 def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> tuple[Bucket, ...]:
     """Return the buckets of at most `most` bytes; `layers` are in the order of the backward pass, the last one first.
 
-    A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap, all buckets are ready only at
-    the end.
+    A layer of more than `most` bytes becomes a bucket of its own, as in DDP and Horovod. Without overlap, all buckets
+    are ready only at the end of the backward pass.
     """
     found: list[Bucket] = []
     collected, done = 0.0, 0.0
@@ -60,7 +62,7 @@ def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> t
 
 
 def late(found: Sequence[Bucket]) -> tuple[Bucket, ...]:
-    """Return the buckets as parameter servers send them: only after they have all gradients."""
+    """Return the buckets for parameter servers, which send weights only after they have received all gradients."""
     return tuple(replace(bucket, ready=1.0) for bucket in found)
 
 

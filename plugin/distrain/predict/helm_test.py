@@ -12,11 +12,12 @@ from distrain.derive.formulas import all_reduce_bytes
 from distrain.errors import ValuesError
 
 FLAG = "--test"
-# `Ki` and `Mi` as distrain_trainer.allreduce prints them. A time, a pod's name or a rank may precede a line.
+# distrain_trainer.allreduce prints sizes with the units `Ki` and `Mi`. In a log, a line may start with a time, a pod's
+# name or a rank.
 HEAD = re.compile(r"all-reduce of float32 over (\d{1,6}) ranks")
 LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+ *$", re.MULTILINE)
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-# If an all-reduce takes more seconds than this, its line is damaged.
+# An all-reduce of more than this number of seconds means that the line is damaged.
 LONGEST = 3600.0
 
 
@@ -33,25 +34,27 @@ def read(text: str, place: str) -> Tested:
 
     Raises ValuesError if the log has no table for at least two ranks and two sizes.
     """
-    # If the log has several tests, the last one counts.
+    # If the log contains several tests, the last test is used.
     *_, head = [None, *HEAD.finditer(text)]
     table = text[head.end() :] if head else ""
     rows = [(float(size) * UNITS[unit], float(time) * 1e-6) for size, unit, time in LINE.findall(table)]
     rows = sorted((size, seconds) for size, seconds in rows if 0 < size < math.inf and 0 < seconds < LONGEST)
     if head is None or not rows:
-        raise ValuesError(f"{FLAG}: {place} has no table of the all-reduce; give the log of the pod of `helm test`")
+        raise ValuesError(f"{FLAG}: {place} contains no all-reduce table; give the log of the pod of `helm test`")
     ranks = int(head[1])
     if ranks < 2 or len({size for size, _ in rows}) < 2:
         found = f"{ranks} rank" if ranks < 2 else "one size"
-        raise ValuesError(f"{FLAG}: {place} has only {found}, which shows no bandwidth; test with test.workers: 2")
+        raise ValuesError(
+            f"{FLAG}: {place} contains only {found}, which shows no bandwidth; run `helm test` with test.workers: 2"
+        )
     if rows[-1][1] <= rows[0][1]:
-        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; test again"
+        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; run `helm test` again"
         raise ValuesError(f"{FLAG}: {place}: {words}")
     return _tested(ranks, rows)
 
 
 def _tested(ranks: int, rows: Sequence[tuple[float, float]]) -> Tested:
-    """Find the latency from the smallest size, and the link from the growth of the time to the largest size."""
+    """Find the latency from the smallest tensor, and the link from how much longer the largest tensor takes."""
     (small, quick), (large, slow) = rows[0], rows[-1]
     link = (slow - quick) / (all_reduce_bytes(large, ranks) - all_reduce_bytes(small, ranks))
     return Tested(ranks, link, quick / (2 * math.log2(ranks)))

@@ -22,7 +22,7 @@ RING, TREE, HIERARCHICAL, SERVERS = "ring", "tree", "hierarchical", "parameter-s
 
 
 class Network(Struct, frozen=True):
-    """Seconds per byte between two ranks of a worker, and between two workers; the seconds of latency of a hop."""
+    """The seconds per byte between two ranks of a worker and between two workers, and a hop's latency in seconds."""
 
     within: float
     between: float
@@ -30,7 +30,7 @@ class Network(Struct, frozen=True):
 
 
 class Size(Struct, frozen=True):
-    """The workers of a run, the ranks of each, and the parameter servers."""
+    """The number of workers, of ranks per worker, and of parameter servers."""
 
     workers: int
     slots: int
@@ -51,35 +51,41 @@ def exchange_seconds(size: float, ranks: Size, network: Network, algorithm: str)
 
 
 def _within(size: float, ranks: Size, network: Network) -> float:
-    """Sum over the ranks of each worker; nothing with one rank."""
+    """Return the seconds in which each worker adds up its ranks' gradients; 0 with one rank per worker."""
     return all_reduce_bytes(size, ranks.slots) * network.within
 
 
 def _ring(size: float, ranks: Size, network: Network) -> float:
-    """One ring over all ranks: 2(N-1)K/N over its slowest link, and 2(N-1) hops."""
+    """Return the seconds of one ring over all ranks: 2(N-1)K/N bytes over its slowest link, and 2(N-1) hops."""
     return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * (ranks.ranks - 1) * network.latency
 
 
 def _tree(size: float, ranks: Size, network: Network) -> float:
-    """NCCL's two trees, since 2.4: the bytes of a ring, and 2 log2(N) hops (Sanders et al. 2009, two-tree)."""
+    """Return the seconds of NCCL's two trees: the bytes of a ring, and 2 log2(N) hops.
+
+    NCCL uses the two trees since 2.4 (Sanders et al. 2009, two-tree).
+    """
     return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * math.log2(ranks.ranks) * network.latency
 
 
 def _slowest(ranks: Size, network: Network) -> float:
-    """Return the slowest link on a path over all ranks; within workers of several ranks, the path has links too."""
+    """Return the slowest link on a path over all ranks.
+
+    If workers have several ranks, the path also uses the link within a worker.
+    """
     return max(network.between, network.within) if ranks.slots > 1 else network.between
 
 
 def _hierarchical(size: float, ranks: Size, network: Network) -> float:
-    """Sum within each worker, then in a ring of workers: 2(W-1)K/W between W workers."""
+    """Return the seconds of a sum within each worker and then in a ring of workers, with 2(W-1)K/W bytes per worker."""
     outside = all_reduce_bytes(size, ranks.workers) * network.between + 2 * (ranks.workers - 1) * network.latency
     return _within(size, ranks, network) + outside
 
 
 def _servers(size: float, ranks: Size, network: Network) -> float:
-    """Push to and pull from S servers: WK/S at each server, K at each worker; the busier link decides both times.
+    """Return the seconds to push to and pull from S servers: WK/S at a server, K at a worker; the busier link decides.
 
-    A worker sums its own ranks' gradients first.
+    Each worker first adds up the gradients of its own ranks.
     """
     busiest = max(size, server_bytes(size, ranks.workers, ranks.servers or 1))
     return _within(size, ranks, network) + 2 * (busiest * network.between + network.latency)

@@ -17,7 +17,7 @@ ALL_REDUCE = "all-reduce"
 
 
 class Price(Struct, frozen=True):
-    """The price of an hour of a node, and how many workers share it."""
+    """The price of a node per hour, and the number of workers that share the node."""
 
     hour: Decimal
     workers: int
@@ -58,13 +58,16 @@ class Choice(Struct, frozen=True):
 
 
 def powers(most: int, own: int) -> list[int]:
-    """Return 1, 2, 4 and so on up to `most`, with `most` and the run's own number of workers."""
+    """Return the numbers of workers 1, 2, 4 and so on, also `most` and the run's own number."""
     doubled = [2**number for number in range(most.bit_length())]
     return sorted({number for number in (*doubled, most, own) if number <= most})
 
 
 def rows(work: Work, constants: Constants, workers: Sequence[int], price: Price | None = None) -> list[Row]:
-    """Return two rows for each size, by all-reduce and by parameter servers; only one row for a single rank."""
+    """Return two rows for each size: one with all-reduce and one with parameter servers.
+
+    A single rank has only one row.
+    """
     return [row for number in workers for row in _rows(work, constants, number, price)]
 
 
@@ -81,14 +84,18 @@ def _row(
 ) -> Row:
     seconds = step_seconds(constants, buckets, size)
     rate = size.ranks * work.batch / seconds
-    # Steps are larger with more ranks, so that equally long runs have the same samples.
+    # With more ranks a step covers more samples. The number of samples of the run is fixed, so the hours follow from
+    # the samples and not from the steps.
     hours = work.samples / rate / 3600 if work.samples else None
     cost = None if price is None or hours is None else price.of(size.workers, hours)
     return Row(size, exchange, seconds, rate, constants.compute / seconds, hours, cost)
 
 
 def chosen(found: Sequence[Row], limits: Limits) -> Choice:
-    """Choose among the sizes within the limits. Without prices the cheapest has the fewest hours of GPUs."""
+    """Choose among the sizes within the limits.
+
+    Without prices, the cheapest size is the size with the fewest GPU-hours.
+    """
     within = [row for row in found if limits.keeps(row)]
     if not within:
         return Choice(None, None)

@@ -40,9 +40,9 @@ def step_seconds(constants: Constants, buckets: Sequence[Bucket], size: Size, *,
 
 
 def slowest(workers: int, spread: float) -> float:
-    """Return how much longer than the mean the slowest of W workers takes; a step waits for it.
+    """Return how much longer than the mean worker the slowest of W workers takes.
 
-    The largest of W normal numbers exceeds their mean by about sqrt(2 ln W) standard deviations (Gumbel 1958,
-    "Statistics of Extremes").
+    A step waits for the slowest worker. The largest of W normal numbers exceeds their mean by about sqrt(2 ln W)
+    standard deviations (Gumbel 1958, "Statistics of Extremes").
     """
     return 1 + spread * math.sqrt(2 * math.log(workers))

@@ -1,4 +1,4 @@
-"""Write a prediction for people, and as an answer for programs."""
+"""Write a prediction as text for people, and as JSON values for programs."""
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ from distrain.workload.manifest import Job
 
 
 class Work(Struct, frozen=True):
-    """A step of a run, and the run's length in `samples`, None if unknown; `steps` if the values set steps.
+    """A step of a run, and the run's length.
 
-    `notes` describe what is assumed about the length.
+    `samples` is None if the length is unknown, and `steps` is set only if the values set steps. `notes` describe what
+    is assumed about the length.
     """
 
     model: str
@@ -51,7 +52,7 @@ class Stated(Struct, frozen=True):
 
 
 def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stated) -> Work:
-    """Return the work of the trainer's job, or of a program of the user's own as far as it is stated."""
+    """Return the work of the trainer's job, or of the user's own program as far as flags describe it."""
     found, trainer = size_of(job, gpu_resource), trainer_of(job)
     # An MXJob's worker has a rank on each of its GPUs, a TFJob's worker has a single rank.
     size = Size(found.workers, max(1, found.slots), found.servers)
@@ -89,14 +90,21 @@ def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
     parameters = stated.parameters or (trainer.parameters if trainer else None) or stated.recorded
     what = f"trainer.model: {model}" if trainer else "command: your own program"
     if parameters is None:
-        raise ValuesError(f"{what}: its gradients are not known; add --parameters N, its trainable parameters")
+        raise ValuesError(
+            f"{what} does not tell the size of its gradients; add --parameters N, its number of trainable parameters"
+        )
     if batch is None:
-        raise ValuesError(f"{what}: its batch is not known; add --batch N, the samples of a rank's step")
+        raise ValuesError(
+            f"{what} does not tell its batch size; add --batch N, the number of samples per rank and step"
+        )
     return model, batch, parameters
 
 
 def _samples(trainer: Trainer | None, described: models.Model, recorded: int | None, in_steps: int) -> int | None:
-    """Return the samples in all steps or epochs; an epoch is the record's, otherwise the model's usual data set."""
+    """Return the samples in all steps or epochs.
+
+    The size of an epoch is the record's or, without a record, the usual data set's.
+    """
     if trainer is None or in_steps or not trainer.epochs:
         return in_steps or None
     each = recorded or (described.data_set.samples if described.data_set else None)
@@ -104,4 +112,5 @@ def _samples(trainer: Trainer | None, described: models.Model, recorded: int | N
 
 
 def _of_usual_data(data: models.DataSet) -> str:
-    return f"length: the data is assumed to be {data.name}, {data.samples:,} samples an epoch; give --samples if not"
+    words = f"the data is assumed to be {data.name}, {data.samples:,} samples per epoch"
+    return f"length: {words}; give --samples if this is wrong"

@@ -16,12 +16,12 @@ from distrain import kube
 from distrain.workload.kinds import VERSIONS, Port, Version
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
-# An object is identified by its kind and name.
+# Two objects are the same if they have the same kind and name.
 ObjectName = tuple[str, str]
 
 JOB_ROLE = "training.kubeflow.org/job-role"
-# If the job has a schedulingPolicy, this scheduler places the pods that have no schedulerName. The name of this
-# scheduler is set by a flag of the operator.
+# Stands for the gang scheduler's name, which a flag of the operator sets. If the job has a schedulingPolicy, this
+# scheduler places the pods that have no schedulerName.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
@@ -137,7 +137,7 @@ def _through_stateful_set(made: Added) -> Added:
 
 
 # An operator that was built with an older Kubernetes API drops these fields of a pod. Each key is the oldest Kubernetes
-# version whose API has the fields. In a path, a dot leads into a map, or into each item of a list. `overhead` is
+# version whose API has the fields. In each path, a dot leads into a map or into every item of a list. `overhead` is
 # missing here, because the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")

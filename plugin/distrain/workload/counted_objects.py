@@ -16,13 +16,13 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.created_objects import OF_CLUSTER
 from distrain.workload.documents import Item
 
-# The API versions of the kinds that operators create. All other kinds are in Kubernetes' core group.
+# The API versions of the kinds of objects that operators create. All other kinds are in Kubernetes' core group.
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
-# For each value of HELM_DRIVER, the kind of object in which Helm records a release. Helm's other drivers do not record
-# releases in the cluster.
+# For each value of HELM_DRIVER, the kind of object in which Helm records a release. With other values of HELM_DRIVER,
+# Helm does not record releases in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Quotas do not only count claims but also their storage, and a quota also counts itself. Neither is judged here. No
-# quota counts objects without a namespace.
+# Claims are missing here, because a quota counts their storage as well. ResourceQuotas are missing, because a quota
+# also counts itself. Neither is judged here. Quotas never count objects that have no namespace.
 NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 

@@ -13,7 +13,7 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Manifests may contain objects of these kinds, which have no namespace.
+# Manifests may contain objects of these kinds. The objects have no namespace.
 OF_CLUSTER = frozenset(
     (
         *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
@@ -37,8 +37,8 @@ class CreatedObjects(Struct, frozen=True):
     """The objects that a manifest or an operator creates.
 
     Each entry of `names` has the namespace, the kind and the name of an object. The namespace is empty for objects
-    without a namespace. Before `in_namespaces`, it is also empty if the manifest names none. `storage` are the claims,
-    the volumes and the storage classes.
+    without a namespace. Before `in_namespaces` is called, the namespace is also empty if the manifest names none.
+    `storage` are the claims, the volumes and the storage classes.
     """
 
     names: frozenset[tuple[str, ObjectName]] = frozenset()

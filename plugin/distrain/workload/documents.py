@@ -17,8 +17,8 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
-# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most MOST_OF_PREFIX characters from
-# generateName
+# Kubernetes apiserver pkg/storage/names/generate.go: the API server keeps at most MOST_OF_PREFIX characters of
+# generateName in a generated name.
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
 DATA_KINDS = (("v1", "ConfigMap"), ("v1", "Secret"))
@@ -62,8 +62,8 @@ def objects(manifest: str, origin: str) -> list[Item]:
 def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
     """Give names to the objects that have only a generateName. Return all objects, and the new names in words.
 
-    The API server appends five random letters and digits. None of these is 0, so it never generates a name that this
-    function has chosen.
+    The API server appends five random letters and digits. None of these is a 0,
+    so it never generates a name such as this function chooses, which ends in x0001.
     """
     named: list[Item] = []
     generated: list[str] = []

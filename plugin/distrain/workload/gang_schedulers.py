@@ -37,15 +37,16 @@ class GangScheduler(Struct, frozen=True):
 VOLCANO = GangScheduler("Volcano", "scheduling.volcano.sh", "PodGroup", "volcano")
 SCHEDULER_PLUGINS = GangScheduler("scheduler-plugins", "scheduling.x-k8s.io", "PodGroup", "scheduler-plugins-scheduler")
 KUEUE = GangScheduler("Kueue", "kueue.x-k8s.io", "LocalQueue")
-# The gang schedulers, each by the value of gang.scheduler that selects it.
+# The gang schedulers by the value of `gang.scheduler` that selects each of them.
 BY_VALUE = {"volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS, "kueue": KUEUE}
 PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 
 
 def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
-    """Return the gang schedulers that the job's pods need. Of each tuple, the cluster must have one scheduler.
+    """Return the gang schedulers that the job's pods need.
 
-    A Kubeflow resource only asks for a gang; flags of the operator choose the scheduler.
+    The cluster must have one scheduler of each returned tuple. A Kubeflow resource only asks for a gang; flags of the
+    operator choose the scheduler.
     """
     names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
     found = [each for each in PLACING if each.scheduler in names or each.group in groups]

@@ -17,7 +17,7 @@ from distrain import kube
 class InitContainer(Struct, frozen=True):
     """A container that an operator adds to the pods of a role.
 
-    With `beside`, it does so only if the job also has that role.
+    With `beside`, the operator adds the container only if the job also has that role.
     """
 
     name: str
@@ -124,7 +124,7 @@ def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
 
 
 KINDS = tuple(map(_kind, FACTS.kinds))
-# The kinds of jobs of the Kubeflow operators, by name. Plain is missing, because it uses only kinds that Kubernetes
+# The kinds of jobs of the Kubeflow operators, by name. `Plain` is missing, because it uses only kinds that Kubernetes
 # itself defines.
 KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
@@ -134,7 +134,7 @@ INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added 
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
 # The value of this label is the name of the Kueue queue in which a job waits.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# What the chart renders depends on the versions of these API groups that the cluster serves.
+# The chart's output depends on which versions of these API groups the cluster serves.
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 

@@ -37,7 +37,10 @@ GROUPS = frozenset(
 
 
 def is_custom(found: Resource) -> bool:
-    """Tell whether neither Kubernetes nor distrain knows the kind. Its controller may then create any objects."""
+    """Tell whether neither Kubernetes nor distrain knows the kind.
+
+    The controller of an unknown kind may create any objects.
+    """
     return found.api_version.rpartition("/")[0] not in GROUPS and found.kind not in WITHOUT_PODS
 
 

@@ -23,7 +23,7 @@ from distrain.workload.manifest import (
 )
 from distrain.workload.slots import slots_of
 
-# Stands for a job without roles, which no operator accepts.
+# Used for a job without roles. No operator accepts such a job.
 NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
 
 LiveObject = tuple[Resource, kube.Workload]

@@ -57,10 +57,10 @@ class PodRole(Struct, frozen=True):
     """Equal pods of a job, in the form in which their controller will create them.
 
     `component` is the value of their label app.kubernetes.io/component. `varying` are keys of labels whose values
-    differ between pods or are unknown before the pods exist. `labels` contains none of them. `namespace` is empty if
-    the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs
-    of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of the role's first
-    pod. `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
+    differ between pods or are unknown before the pods exist. `labels` lacks the keys in `varying`. `namespace` is empty
+    if the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the
+    specs of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the role's first pod.
+    `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
     """
 
     name: str
@@ -97,11 +97,11 @@ class PodRole(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A job: its resources and roles.
 
-    The job ends when its first resource ends. If `from_chart` is true, distrain's chart has rendered the pods, so
-    messages can name the chart's values. `created` are the objects that the manifest or the operators create. `slots`
-    is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not judged
-    and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator creates
-    and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
+    The job ends when the first of its resources ends. If `from_chart` is true, distrain's chart has rendered the pods,
+    so messages can name the chart's values. `created` are the objects that the manifest or the operators create.
+    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not
+    judged and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator
+    creates and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
     generates. `too_large` are the objects that cannot be stored.
     """
 
@@ -161,7 +161,7 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Return how many ranks are outside of the main role. The Master of a PyTorchJob counts in workers.replicas."""
+        """Return how many ranks are outside of the main role. workers.replicas includes the Master of a PyTorchJob."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
     @property
@@ -175,8 +175,8 @@ class Job(Struct, frozen=True):
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
-    Kubernetes would refuse it, or with `judges_all` if other resources create pods, too, or an object is there twice.
+    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job or if
+    Kubernetes would refuse it. With `judges_all`, other resources with pods and repeated objects are errors, too.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -227,7 +227,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError if a resource makes pods that are not judged: the job may not fit beside them."""
+    """Raise ValuesError if a resource creates pods that are not judged, because the job may not fit beside them."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
@@ -258,7 +258,7 @@ def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[Counte
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
-    """Convert an object that creates pods. Raise FormError if it has another form or lacks its pods."""
+    """Convert an object that creates pods. Raise FormError if the object has another form or has no pods."""
     item = controllers.understood(item)
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
@@ -286,7 +286,7 @@ def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: obje
 
 
 def _refuse_roles(path: str, roles: Mapping[str, kube.ReplicaSpec]) -> None:
-    """Raise FormError if the operators of MPIJobs create no pods for one of the roles, or for none of them."""
+    """Raise FormError if an MPIJob has no launcher, no number of workers, or a role that no operator creates."""
     if "Launcher" not in roles:
         raise documents.missing(f"{path}.Launcher", roles, "write the pod that starts mpirun there")
     if unknown := [key for key in roles if key not in ("Launcher", "Worker")]:
@@ -334,7 +334,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.WorkloadSpec) -> PodRole:
-    """Add the claim templates of a StatefulSet. Each replaces the volume of the pod template that has the same name."""
+    """Add a StatefulSet's claim templates. Each of them replaces the pod template's volume of the same name."""
     if resource.kind != "StatefulSet":
         return role
     claims = claim_templates(resource.name, spec)
@@ -359,8 +359,8 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
 def number_of_pods(kind: str, spec: kube.WorkloadSpec) -> int:
     """Return how many pods of a StatefulSet, a Job or a Pod run at the same time.
 
-    If a Job has fewer completions than its parallelism, only that many pods run. Fields that belong to another kind are
-    ignored or refused by Kubernetes.
+    If a Job has fewer completions than its parallelism, the number of its pods is the number of completions. Fields
+    that belong to another kind are ignored or refused by Kubernetes.
     """
     wanted, most = (spec.parallelism, spec.completions) if kind == "Job" else (spec.replicas, None)
     pods = 1 if wanted is None else wanted

@@ -13,21 +13,22 @@ from msgspec import Struct
 
 from distrain.workload.documents import Item, name_of
 
-# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the most bytes that all values of a Secret or ConfigMap have
-# together.
+# Kubernetes pkg/apis/core/types.go, MaxSecretSize: all values of a Secret or ConfigMap together may have at most this
+# number of bytes.
 MOST_DATA = 2**20
-# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the most bytes that all keys and values have
-# together
+# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: all keys and values of an object's
+# annotations together may have at most this number of bytes.
 MOST_OF_ANNOTATIONS = 2**18
 ANNOTATIONS = "metadata.annotations"
-# etcd server/embed/config.go, DefaultMaxRequestBytes: the most bytes of a stored object, which is written in one
-# request.
+# etcd server/embed/config.go, DefaultMaxRequestBytes: one request writes the whole object, so an object may have at
+# most this number of bytes.
 MOST_STORED = 3 * 2**19
-# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the most bytes of the JSON that Helm and kubectl send.
+# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the JSON that Helm and kubectl send may have at most
+# this number of bytes.
 MOST_SENT = 3 * 2**20
 # A message names the smallest field that makes up at least this share of the object's size.
 SHARE = 0.25
-# These kinds have data only in two fields: the field with plain text, and the field with base64.
+# Objects of these kinds have data in only two fields: one with plain text, and one with base64.
 DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
 
 

@@ -28,7 +28,7 @@ FORMS: Mapping[tuple[str, str], type[Any]] = {
 
 
 class Policies(Struct, frozen=True):
-    """The policies in a manifest, in the order of FORMS. The namespace of an object may be empty here."""
+    """The policies in a manifest, in the order of FORMS. Here, the namespace of an object may still be empty."""
 
     namespaces: tuple[kube.Named, ...] = ()
     quotas: tuple[ResourceQuota, ...] = ()

@@ -28,7 +28,10 @@ def slots_of(resource: Resource, workload: kube.Workload, items: Iterable[dict[s
 
 
 def _slots_of_hosts(item: dict[str, Any]) -> int | None:
-    """Return the slots per host in a ConfigMap's hostfile. Return None without a hostfile, or if the hosts differ."""
+    """Return the slots per host in a ConfigMap's hostfile.
+
+    Return None if there is no hostfile, or if its hosts have different numbers of slots.
+    """
     hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
     slots = {int(number) for number in SLOTS.findall(str(hostfile))}
     return slots.pop() if len(slots) == 1 else None

@@ -17,7 +17,7 @@ def is_suspended(job: Job) -> bool:
 def manager(job: Job) -> str:
     """Return the name of the controller that runs the job in another cluster, such as MultiKueue.
 
-    Return "" if there is none.
+    Return "" if no such controller runs the job.
     """
     policies = (role.workload.spec.run_policy for role in job.roles)
     names = (policy.managed_by for policy in policies if policy and policy.managed_by)

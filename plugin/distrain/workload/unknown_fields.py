@@ -31,7 +31,7 @@ CONTAINER_FIELDS = frozenset({
 def unknown_fields(name: str, item: dict[str, Any]) -> Iterator[str]:
     """Yield the unknown fields of the pods in the object `name`.
 
-    Each comes with the field that the user may have meant.
+    Each unknown field comes with the field that the user may have meant.
     """
     for owner, found, known in dict.fromkeys(_found(item)):
         close = get_close_matches(found, known, n=1)

@@ -32,7 +32,7 @@ def asked(role: PodRole) -> str:
 
 
 class Wording(Struct, frozen=True):
-    """The words for one job in messages."""
+    """The words with which messages name the parts of one job."""
 
     job: Job
     gpu_resource: str

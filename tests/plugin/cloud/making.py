@@ -13,20 +13,20 @@ from tests.plugin.program import Outcome
 Make = Callable[..., Outcome]
 PROFILES = REPOSITORY / "values" / "profiles"
 TOLERATIONS = "tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]"
-# Two workers with eight GPUs each, which fill whole nodes.
+# Values for two workers with eight GPUs each. A worker fills a whole node.
 WHOLE = f"workers: {{replicas: 2, gpus: 8, cpu: 48, memory: 200Gi, {TOLERATIONS}}}\n"
-# Four workers with two GPUs each, which share nodes.
+# Values for four workers with two GPUs each. Several workers share a node.
 PARTS = f"workers: {{replicas: 4, gpus: 2, cpu: 8, memory: 32Gi, {TOLERATIONS}}}\n"
 PRICES = "p4d.24xlarge: 30\ng5.48xlarge: 16.29\nm6i.xlarge: 0.192\n"
 
 
 def workers(**values: Any) -> str:
-    """Return the workers' values from WHOLE with some of them replaced."""
+    """Return the workers' values WHOLE, with some of them replaced."""
     return yaml.safe_dump({"workers": {**yaml.safe_load(WHOLE)["workers"], **values}})
 
 
 def config_of(outcome: Outcome) -> Any:
-    """Return the ClusterConfig that the command printed."""
+    """Return eksctl's ClusterConfig from the output of `cluster`."""
     assert outcome.code == 0, outcome.err
     return yaml.safe_load(outcome.out)
 

@@ -1,6 +1,6 @@
-"""Write stubs for the programs in the printed commands. A stub refuses unknown subcommands and flags.
+"""Write stubs for the programs that the printed commands call.
 
-The flags come from the programs' references, read on 2026-11-28:
+A stub refuses unknown subcommands and flags. The flags come from the programs' references, read on 2026-11-28:
 
 - eksctl 0.215.0: pkg/ctl in its module; a test compares this list with that folder;
 - gcloud: https://cloud.google.com/sdk/gcloud/reference/container;
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Subcommand -> required flags, optional flags, switches, and the number of positional arguments.
+# For each subcommand: its required flags, optional flags, switches, and the number of its positional arguments.
 Forms = dict[str, tuple[set[str], set[str], set[str], int]]
 _AKS = {"--resource-group", "--name"}
 _POOL = {*_AKS, "--cluster-name"}
@@ -77,12 +77,15 @@ FORMS: dict[str, Forms] = {
     },
     "helm": {"distrain install": (set(), {"-f"}, {"--follow"}, 1)},
 }
-# Flags of az that take several words as values.
+# Flags of az that accept several words as their value.
 LISTS = {"--labels", "--nodepool-labels"}
 
 
 def write(folder: Path) -> Path:
-    """Write the stubs into the folder. Return the file to which each stub appends its arguments as a line of JSON."""
+    """Write the stubs of the programs into the folder.
+
+    Return the file to which each stub appends its arguments as one line of JSON.
+    """
     log = folder / "log"
     log.write_text("")
     for program in FORMS:
@@ -93,7 +96,7 @@ def write(folder: Path) -> Path:
 
 
 def wrong(program: str, words: list[str]) -> str:
-    """Return the mistake in a command, or an empty text if the program accepts the command."""
+    """Return the mistake in a command, or an empty text if the real program would accept the command."""
     names = [name for name in FORMS[program] if words[: len(name.split())] == name.split()]
     if not names:
         return f"{program}: unknown subcommand: {' '.join(words[:3])}"

@@ -17,7 +17,7 @@ POOL = {"labels": {"pool": "cpu"}}
 
 
 def _run(script: str, folder: Path) -> list[list[str]]:
-    """Run a script with the stubs. Return each command as a list of words."""
+    """Run a shell script with the stubs in its PATH. Return each command that the script ran, as a list of words."""
     (folder / "bin").mkdir()
     log = stubs.write(folder / "bin")
     environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
@@ -29,7 +29,7 @@ def _run(script: str, folder: Path) -> list[list[str]]:
 
 
 def _sizes(commands: list[list[str]], *begin: str) -> list[str]:
-    """Return the flags for numbers of nodes in the commands that begin with these words."""
+    """Return the flags that set numbers of nodes, for each command that begins with these words."""
     found = [command for command in commands if command[: len(begin)] == list(begin)]
     return [word for command in found for word in command if "nodes=" in word or word.startswith("--node-count=")]
 

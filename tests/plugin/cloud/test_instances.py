@@ -44,7 +44,7 @@ def test_device_plugin_of_eksctl_runs_on_every_type_with_efa() -> None:
     plugin = (folder / "pkg" / "addons" / "assets" / "efa-device-plugin.yaml").read_text()
 
     assert [each.type for each in with_gpus(EKS) if each.efa and f"- {each.type}\n" not in plugin] == []
-    # The printed commands patch this manifest, because the manifest does not tolerate the taint.
+    # The printed commands patch eksctl's EFA DaemonSet, because its pods do not tolerate the taint of GPU nodes.
     assert "nvidia.com/gpu" not in plugin
 
 
@@ -77,11 +77,12 @@ def _of(provider: str, cpus: int, memory: int = 16) -> Instance:
 @pytest.mark.parametrize(
     ("provider", "cpus", "expected"),
     [
-        # GKE's documentation shows 3920m for a node of 4 CPUs. EKS uses the same tiers.
+        # GKE's documentation says that 3920m of a node with 4 CPUs are allocatable. EKS reserves CPUs in the same tiers
+        # as GKE.
         pytest.param(GKE, 4, 80, id="gke-4"),
         pytest.param(EKS, 4, 80, id="eks-4"),
         pytest.param(EKS, 96, 310, id="eks-96"),
-        # These values are from the table in AKS' documentation.
+        # The reserved CPUs are from the table in AKS' documentation.
         *(
             pytest.param(AKS, cpus, reserved, id=f"aks-{cpus}")
             for cpus, reserved in ((1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740))
@@ -95,7 +96,7 @@ def test_cpus_are_reserved_as_the_provider_publishes(provider: str, cpus: int, e
 @pytest.mark.parametrize(
     ("provider", "cpus", "gibibytes", "kubelets"),
     [
-        # Without the eviction threshold of 100 MiB, which all providers have.
+        # The expected amounts exclude the eviction threshold of 100 MiB, which all providers have.
         pytest.param(GKE, 4, 150, 9.76 * GIB, id="gke"),
         pytest.param(EKS, 4, 16, (11 * 58 + 255) * 2**20, id="eks-small"),
         pytest.param(EKS, 96, 1152, (11 * 737 + 255) * 2**20, id="eks-large"),
@@ -124,8 +125,8 @@ def test_memory_is_reserved_as_the_provider_publishes(
     ],
 )
 def test_estimate_for_eks_is_karpenters(kind: str, cpu: int, mebibytes: int) -> None:
-    # From https://karpenter.sh/preview/reference/instance-types/ of 2026-08-21. These figures do not include
-    # DaemonSets.
+    # From https://karpenter.sh/preview/reference/instance-types/ of 2026-08-21. The expected amounts do not include the
+    # requests of DaemonSets.
     free = offered(find(kind), efa=False)
 
     assert free["cpu"] + reserved.DAEMONS["cpu"] == cpu
@@ -152,7 +153,8 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
 
     assert outcome.code == 0
     assert {key: outcome.workers[key] for key in ("replicas", "gpus")} == {"replicas": 3, "gpus": 4}
-    # A node offers 47310m and 158.3Gi, without huge pages for EFA. The launcher needs 100m and 512Mi of that.
+    # A node offers 47310m CPU and 158.3Gi memory to pods, if no huge pages are reserved for EFA. The launcher needs
+    # 100m CPU and 512Mi memory of the node.
     assert (outcome.workers["cpu"], outcome.workers["memory"]) == (47, "157Gi")
 
 
@@ -160,7 +162,9 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
     ("arguments", "words"),
     [
         pytest.param(
-            ["--instance", "p5"], "--instance: the table has no p5 with GPUs; did you mean p5.48xlarge?", id="unknown"
+            ["--instance", "p5"],
+            "--instance: distrain knows no type p5 with GPUs; did you mean p5.48xlarge?",
+            id="unknown",
         ),
         pytest.param(["--instance", "g5.xlarge", "--node-gpus", "8"], "--node-gpus: cannot be combined with", id="two"),
     ],
@@ -195,7 +199,7 @@ def test_check_refuses_an_unknown_type(capsys: pytest.CaptureFixture[str]) -> No
     outcome = called(capsys, "check", "--offline", "--assume-nodes", "2xp4d.24xlrge")
 
     assert (outcome.code, outcome.out) == (2, "")
-    assert "--assume-nodes: the table has no p4d.24xlrge with GPUs; did you mean p4d.24xlarge?" in outcome.err
+    assert "--assume-nodes: distrain knows no type p4d.24xlrge with GPUs; did you mean p4d.24xlarge?" in outcome.err
 
 
 def test_operators_are_the_releases_that_the_lab_runs() -> None:

@@ -1,4 +1,4 @@
-"""Test that `cluster` answers a mistake with exit code 2 and one line: the place, the finding and the next step."""
+"""Test that `cluster` answers a mistake with exit code 2 and one line: place, finding and next step."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ KEY = "node.kubernetes.io/instance-type"
     ("values", "arguments", "words"),
     [
         pytest.param(
-            "workers: {gpus: 0}\n", [], "workers.gpus: is 0, and `cluster` only sizes GPU nodes; a run", id="no-gpus"
+            "workers: {gpus: 0}\n", [], "workers.gpus: is 0, but `cluster` plans only GPU nodes; set", id="no-gpus"
         ),
-        pytest.param("gpus: 0\n", [], "gpus: is 0, and `cluster` only sizes GPU nodes; a run on CPUs", id="total-of-0"),
+        pytest.param("gpus: 0\n", [], "gpus: is 0, but `cluster` plans only GPU nodes; set gpus", id="total-of-0"),
         pytest.param(
             "workers: {gpus: 8, gpuResource: amd.com/gpu}\n",
             [],
-            "workers.gpuResource: is amd.com/gpu, and the table's instance types offer nvidia.com/gpu; set it to that",
+            "workers.gpuResource: is amd.com/gpu, but the known types offer nvidia.com/gpu; set it to",
             id="other-gpus",
         ),
         pytest.param(
             "workers: {gpus: 8, gpuResource: ''}\n",
             [],
-            "workers.gpuResource: is empty, so no resource says",
+            "workers.gpuResource: is empty, but `cluster` needs the",
             id="claims",
         ),
         pytest.param("job: {enabled: false}\n", [], "job.enabled: is false", id="no-job"),
         pytest.param(
             WHOLE,
             ["--instance", "g5.12xlarge"],
-            "--instance: g5.12xlarge holds no worker: workers.gpus asks for 8 nvidia.com/gpu, and a node offers 4; "
+            "--instance: no worker fits on g5.12xlarge: workers.gpus requests 8 nvidia.com/gpu, but a node offers 4; "
             "name one of g5.48xlarge,",
             id="too-few-gpus",
         ),
         pytest.param(
             workers(memory="900Gi"),
             ["--instance", "g5.48xlarge"],
-            "--instance: g5.48xlarge holds no worker: workers.memory asks for 900Gi memory, and a node offers 701.1Gi; "
+            "--instance: no worker fits on g5.48xlarge: workers.memory requests 900Gi memory, but a node offers "
+            "701.1Gi; "
             "name one of g6e.48xlarge, p4d.24xlarge,",
             id="too-little-memory",
         ),
         pytest.param(
             workers(cpu=400),
             [],
-            "workers.cpu: a worker asks for 400 cpu, and no type of EKS in the table offers more than 190950m; lower",
+            "workers.cpu: a worker requests 400 cpu, but no known instance type of EKS offers more than 190950m; lower",
             id="no-type",
         ),
         pytest.param(
@@ -57,38 +58,38 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             WHOLE,
             ["--instance", "p5.48xlrge"],
-            "--instance: the table has no p5.48xlrge with GPUs; did you mean p5.48",
+            "--instance: distrain knows no type p5.48xlrge with GPUs; did you mean p5.48",
             id="instance",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "m6i.xlarge", "--provider", "gke"],
-            "--instance: the table has no m6i.xlarge with GPUs; name one such as g2-standard-4 (L4), a2-",
+            "--instance: distrain knows no type m6i.xlarge with GPUs; name a type such as g2-standard-4 (L4), a2-",
             id="type-without-gpus",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "P5.48XLARGE"],
-            "--instance: the table has no P5.48XLARGE with GPUs; did you mean p5.48xlarge?",
+            "--instance: distrain knows no type P5.48XLARGE with GPUs; did you mean p5.48xlarge?",
             id="instance-in-capitals",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "h100", "--provider", "eks"],
-            "--instance: the table has no h100 with GPUs; of the GPUs H100 it has p5.48xlarge: name one of them",
+            "--instance: distrain knows no type h100 with GPUs; for H100 GPUs name one of p5.48xlarge",
             id="gpu-as-instance",
         ),
         pytest.param(
             workers(nodeSelector={"cloud.google.com/gke-spot": "true"}),
             ["--provider", "gke"],
-            "workers.nodeSelector.cloud.google.com/gke-spot: found true, and no node group can set this label; "
-            "`cluster` writes no spot nodes: remove it, make the GPU group one of spot with --spot",
+            "workers.nodeSelector.cloud.google.com/gke-spot: found true, but a node group cannot set this label; "
+            "remove it, or make the GPU group a spot group yourself with --spot",
             id="spot",
         ),
         pytest.param(
             WHOLE,
             ["--provider", "aks", "--zone", "9"],
-            '--zone: "9" is no zone of aks; write it as in 1',
+            '--zone: "9" is not a zone of aks; write it as in --zone 1',
             id="zone-of-aks",
         ),
         pytest.param(
@@ -100,62 +101,62 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             workers(nodeSelector={KEY: "p4d.24xlarge"}),
             ["--instance", "p5.48xlarge"],
-            f"workers.nodeSelector.{KEY}: found p4d.24xlarge, and the nodes have p5.48xlarge; name the same",
+            f"workers.nodeSelector.{KEY}: found p4d.24xlarge, but the nodes have p5.48xlarge; name p4d.24",
             id="nodeSelector",
         ),
         pytest.param(
             workers(nodeSelector={"nvidia.com/gpu.product": "A100"}),
             [],
-            "workers.nodeSelector.nvidia.com/gpu.product: found A100, and no node group can set this label; remove it",
+            "workers.nodeSelector.nvidia.com/gpu.product: found A100, but a node group cannot set this label; remove",
             id="label-of-an-add-on",
         ),
         pytest.param(
             WHOLE + "launcher: {nodeSelector: {kubernetes.io/arch: arm64}}\n",
             [],
-            "launcher.nodeSelector.kubernetes.io/arch: found arm64, and the nodes have amd64; remove it",
+            "launcher.nodeSelector.kubernetes.io/arch: found arm64, but the nodes have amd64; remove it",
             id="nodeSelector-of-the-launcher",
         ),
         pytest.param(
-            WHOLE + "launcher: {cpu: 90}\n", [], "launcher: its pods fit on no m6i.16xlarge", id="large-launcher"
+            WHOLE + "launcher: {cpu: 90}\n", [], "launcher: its pods do not fit on m6i.16xlarge", id="large-launcher"
         ),
         pytest.param(
             "workers: {replicas: 2, gpus: 8, cpu: 190, memory: 701Gi}\n",
             ["--instance", "g5.48xlarge"],
-            "workers.tolerations: the run's other pods may take what a worker needs on its node, as the nodes get no",
+            "workers.tolerations: the GPU nodes get no taint, so other pods of the run may use the CPUs",
             id="launcher-in-the-way",
         ),
-        pytest.param(WHOLE, ["--efa", "--provider", "gke"], "--efa: GKE has no EFA; leave it out, or", id="efa-of-gke"),
+        pytest.param(WHOLE, ["--efa", "--provider", "gke"], "--efa: GKE has no EFA; leave out --efa", id="efa-of-gke"),
         pytest.param(
             PARTS, ["--efa", "--instance", "g5.xlarge"], "--efa: g5.xlarge has no EFA interface; name one of", id="efa"
         ),
         pytest.param(WHOLE, ["--name", "My_cluster"], "--name: My_cluster is no name of a cluster", id="name"),
         pytest.param(
-            WHOLE, ["--region", "US"], "--region: US is no region of eks; write one as in us-west-2", id="region"
+            WHOLE, ["--region", "US"], "--region: US is not a region of eks; write one such as us-west-2", id="region"
         ),
-        pytest.param(WHOLE, ["--zone", "us-east-1a"], "--zone: found only us-east-1a; eksctl needs two", id="one-zone"),
-        pytest.param(WHOLE, ["--zone", "east,west"], '--zone: "east" is no zone of eks; write it as', id="zone"),
+        pytest.param(WHOLE, ["--zone", "us-east-1a"], "--zone: found only us-east-1a, but eksctl needs", id="one-zone"),
+        pytest.param(WHOLE, ["--zone", "east,west"], '--zone: "east" is not a zone of eks; write it as', id="zone"),
         pytest.param(
             WHOLE,
             ["--zone", "us-east-1a,us-west-2a"],
-            "--zone: us-east-1a,us-west-2a is not in the one region",
+            "--zone: not all zones in us-east-1a,us-west-2a belong to the region",
             id="two-regions",
         ),
         pytest.param(
             WHOLE,
             ["--provider", "gke", "--zone", "us-east1-b,us-east1-c"],
-            "--zone: found 2 zones, and",
+            "--zone: found 2 zones, but",
             id="two-zones",
         ),
         pytest.param(
             WHOLE,
             ["--provider", "gke", "--region", "us-east1"],
-            "--zone: is missing: GKE's GPU types are in",
+            "--zone: is missing, but only some zones of",
             id="no-zone",
         ),
         pytest.param(
             workers(nodeSelector={"topology.kubernetes.io/zone": "us-east-1c"}),
             ["--zone", "us-east-1a,us-east-1b"],
-            "workers.nodeSelector.topology.kubernetes.io/zone: found us-east-1c, and the nodes have us-east-1a; name",
+            "workers.nodeSelector.topology.kubernetes.io/zone: found us-east-1c, but the nodes have us-east-1a; name",
             id="zone-of-the-values",
         ),
     ],
@@ -173,18 +174,18 @@ def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: lis
     [
         pytest.param(
             "p4d.24xlarge: 30\ng5.48xlarge cheap\n",
-            'prices, line 2: "g5.48xlarge cheap" is no price; write TYPE',
+            'prices, line 2: "g5.48xlarge cheap" is not a price; write TYPE',
             id="word",
         ),
         pytest.param(
-            "p4d.24xlarge: 30\ng5.48xlarge 16.29\n", 'prices, line 2: "g5.48xlarge 16.29" is no price', id="no-colon"
+            "p4d.24xlarge: 30\ng5.48xlarge 16.29\n", 'prices, line 2: "g5.48xlarge 16.29" is not a price', id="no-colon"
         ),
-        pytest.param("g5.48xlarge,16.29\n", 'prices, line 1: "g5.48xlarge,16.29" is no price; write', id="comma"),
-        pytest.param("p4d.24xlarge: -3\n", 'prices, line 1: "p4d.24xlarge: -3" is no price', id="negative"),
+        pytest.param("g5.48xlarge,16.29\n", 'prices, line 1: "g5.48xlarge,16.29" is not a price; write', id="comma"),
+        pytest.param("p4d.24xlarge: -3\n", 'prices, line 1: "p4d.24xlarge: -3" is not a price', id="negative"),
         pytest.param(
-            "p4d.24xlarge: 3\np4d.24xlarge: 4\n", "prices, line 2: p4d.24xlarge has a price already; remove", id="twice"
+            "p4d.24xlarge: 3\np4d.24xlarge: 4\n", "prices, line 2: p4d.24xlarge already has a price; remove", id="twice"
         ),
-        pytest.param("# nothing\n", "prices has no price; write TYPE: PRICE", id="empty"),
+        pytest.param("# nothing\n", "prices contains no price; write TYPE: PRICE", id="empty"),
         pytest.param(
             "p4d.24xlarge: 30\n",
             "prices has no price for m6i.xlarge; add a line `m6i.xlarge: PRICE`",
@@ -192,14 +193,15 @@ def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: lis
         ),
         pytest.param(
             "g5.xlarge: 1\n",
-            "no type with a price holds a worker; add a line for one of g5.48xlarge, g6",
+            "found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xl",
             id="no-price-of-a-fitting-type",
         ),
         pytest.param(
             "p4d.24xlrge: 30\ng5.xlarge: 1\n",
-            "no type with a price holds a worker; add a line for one of g5.48xlarge, g6.48xlarge, g6e.48xlarge, "
+            "found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xlarge, "
+            "g6.48xlarge, g6e.48xlarge, "
             "p4d.24xlarge, p4de.24xlarge, p5.48xlarge, p5en.48xlarge, p3.16xlarge, "
-            "p3dn.24xlarge; the table has no p4d.24xlrge",
+            "p3dn.24xlarge, or correct p4d.24xlrge, which distrain",
             id="misspelt-type",
         ),
     ],

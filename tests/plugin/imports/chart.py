@@ -27,7 +27,10 @@ def _renderer() -> Any:
 
 
 def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[str, Any]:
-    """Return Helm 4's manifest, notes and error, for a cluster that serves this version or without a cluster."""
+    """Return what Helm 4 renders: the manifest, the notes and the error.
+
+    With `version`, the cluster serves this API version; otherwise there is no cluster.
+    """
     group = KUBEFLOW[kind].group if kind else ""
     apis = (*REAL, f"{group}/{version}", f"{group}/{version}/{kind}") if version else ()
     process = _renderer()
@@ -38,7 +41,10 @@ def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[
 
 
 def judge_for(kind: str, version: str) -> Judge:
-    """Return a judge like the `import` command's: it renders for the newest API version and the source's version."""
+    """Return a function that judges values like the `import` command.
+
+    It renders them for the newest API version and for the source's version.
+    """
 
     def judge(values: dict[str, Any]) -> Sequence[str]:
         for served in ("", version):
@@ -50,7 +56,7 @@ def judge_for(kind: str, version: str) -> Judge:
 
 
 def _refusals(values: dict[str, Any], error: str) -> Sequence[str]:
-    """Return the lines of a refusal: the plugin's messages on schema errors, otherwise the chart's own messages."""
+    """Return the lines of a refusal: for schema errors the plugin's messages, otherwise the chart's own messages."""
     try:
         check(_merged(DEFAULTS, values), CHART)
     except ValuesError as refusal:
@@ -71,6 +77,6 @@ def job_of(values: dict[str, Any], kind: str, version: str) -> dict[str, Any]:
     assert not found.get("error"), found["error"]
     documents = [each for each in yaml.load_all(found["manifest"], yaml.CSafeLoader) if each]
     jobs = [each for each in documents if each["kind"] == kind]
-    # A second job would be the job of `helm test`.
+    # Only one job may remain. The job of `helm test` has the same kind and is skipped.
     [job] = [each for each in jobs if "helm.sh/hook" not in each["metadata"].get("annotations", {})]
     return dict(job)

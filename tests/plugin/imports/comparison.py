@@ -11,7 +11,7 @@ from distrain.imports.draft import Draft
 from distrain.kube import quantities
 
 Job = dict[str, Any]
-# Job kind -> the field with its replica specs.
+# For each kind of job, the field that contains its replica specs.
 REPLICAS = {
     "MPIJob": "mpiReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -32,7 +32,7 @@ OWN_FOLDERS = {"/dev/shm"}
 
 
 def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
-    """Yield the path of each source field that is missing in the rendered job and not listed by the import."""
+    """Yield the path of each source field that the rendered job lacks and that the import does not list."""
     listed = [each for place, _ in draft.lost for each in spelled_out(place)]
     for path, is_there in _fields(source, job):
         is_listed = any(path.startswith(place) or place.startswith(path) for place in listed)
@@ -41,7 +41,7 @@ def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
 
 
 def spelled_out(place: str) -> list[str]:
-    """Expand a notation such as spec.{a,b}.c into paths. Commas separate several notations."""
+    """Expand a path such as spec.{a,b}.c into the paths spec.a.c and spec.b.c. Commas separate several notations."""
     if braces := re.search(r"\{([^}]*)\}", place):
         before, after = place[: braces.start()], place[braces.end() :]
         return [each for name in braces[1].split(",") for each in spelled_out(f"{before}{name}{after}")]
@@ -162,7 +162,7 @@ def _container(source: Job, ours: Job, path: str, *, is_launcher: bool) -> Itera
 
 
 def _bare(image: str) -> str:
-    """Return an image's name without its tag. With a digest, the tag has no effect."""
+    """Return an image's name without its tag. If an image's name has a digest, its tag has no effect."""
     name = image.partition("@")[0]
     return name[: name.rindex(":")] if ":" in name.rpartition("/")[2] else name
 

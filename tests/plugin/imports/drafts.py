@@ -1,4 +1,4 @@
-"""Provide small jobs, and read them without asking the chart."""
+"""Provide small jobs, and import them without rendering the chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MPIRUN = ["mpirun", "-np", "4", "python", "train.py"]
 
 
 def accepting(values: dict[str, Any]) -> tuple[str, ...]:
-    """Judge like a chart that accepts all values."""
+    """Accept all values. This function replaces the chart in these tests."""
     return ()
 
 
@@ -29,9 +29,10 @@ def drafted(job: Job) -> Draft:
 def mpi_job(
     launcher: Job | None = None, worker: Job | None = None, spec: Job | None = None, version: str = "v1"
 ) -> Job:
-    """Return an MPIJob with 2 workers.
+    """Return an MPIJob with a launcher and 2 workers.
 
-    `launcher` and `worker` are fields of their containers; `spec` are fields of the spec.
+    `launcher` and `worker` are additional fields of the containers of these roles; `spec` has additional fields of the
+    job's spec.
     """
     return {
         "apiVersion": f"kubeflow.org/{version}",
@@ -48,9 +49,9 @@ def mpi_job(
 
 
 def pytorch_job(container: Job | None = None, spec: Job | None = None, **roles: int) -> Job:
-    """Return a PyTorchJob with these numbers of pods.
+    """Return a PyTorchJob with these numbers of Masters and Workers.
 
-    `container` and `spec` are fields of each container and of the spec.
+    `container` has additional fields of each container, and `spec` has additional fields of the job's spec.
     """
     fields = {"name": "pytorch", "command": ["python", "train.py"], **(container or {})}
     specs = {role: _replica(number, fields) for role, number in (roles or {"Master": 1, "Worker": 2}).items()}
@@ -68,7 +69,7 @@ def _replica(number: int, fields: Job) -> Job:
 
 
 def pods(job: Job, role: str) -> Job:
-    """Return the pod spec of a role. Changes to the returned spec change the job."""
+    """Return the pod spec of a role. A change to the returned spec also changes the job."""
     [specs] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
     found: Job = specs[role]["template"]["spec"]
     return found

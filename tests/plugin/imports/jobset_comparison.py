@@ -1,7 +1,7 @@
-"""Predict the pods of a TrainJob, JobSet or MPIJob v1alpha1, in the form of a job of the Kubeflow operators.
+"""Compute the pods that a TrainJob, JobSet or MPIJob v1alpha1 creates, in the form of a job of the Kubeflow operators.
 
-The rendered job is compared with this prediction, which does not use the import's own code. Sources: pkg/runtime and
-its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of mpi-operator v0.3.0.
+The tests compare the rendered job with this job, which is computed without the import's own code. Sources: pkg/runtime
+and its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of mpi-operator v0.3.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 def expected(documents: list[Job]) -> Job:
-    """Return the job whose pods the rendered job must have. With MPI, a TrainJob's launcher does not train."""
+    """Return the job with the pods that the rendered job must have.
+
+    If a TrainJob uses MPI, its launcher does not train.
+    """
     [job] = [each for each in documents if each["kind"] in ("TrainJob", "JobSet", "MPIJob")]
     if job["kind"] == "MPIJob":
         return _of_units(job)

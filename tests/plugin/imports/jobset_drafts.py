@@ -16,14 +16,17 @@ TORCHRUN = ["torchrun", "train.py"]
 
 
 def drafted(*documents: Job) -> Draft:
-    """Return the draft of the job in these documents, as if the chart accepted all values."""
+    """Return the draft of the job in these documents. The chart accepts all of its values."""
     draft = read(find_job(yaml_writer.dump(*documents), FILE), FILE)
     finished(draft, accepting, FILE)
     return draft
 
 
 def trainjob(trainer: Job | None = None, **spec: Any) -> Job:
-    """Return a TrainJob with the runtime `torch`. `trainer` are fields of spec.trainer; others are fields of spec."""
+    """Return a TrainJob with the runtime `torch`.
+
+    `trainer` has fields of spec.trainer; all other arguments are fields of spec.
+    """
     fields = {"command": TORCHRUN, **(trainer or {})}
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -34,7 +37,10 @@ def trainjob(trainer: Job | None = None, **spec: Any) -> Job:
 
 
 def runtime(policy: Job | None = None, jobs: list[Job] | None = None, **spec: Any) -> Job:
-    """Return the runtime `torch` with this mlPolicy, these jobs, and these fields in the JobSet's spec."""
+    """Return the runtime `torch` with this mlPolicy and these replicated jobs.
+
+    `spec` has additional fields of the JobSet's spec.
+    """
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "ClusterTrainingRuntime",
@@ -47,7 +53,10 @@ def runtime(policy: Job | None = None, jobs: list[Job] | None = None, **spec: An
 
 
 def mpi_runtime(nodes: Job | None = None, **policy: Any) -> Job:
-    """Return a runtime for MPI. `nodes` are fields of the nodes' container; `policy` are fields of mlPolicy.mpi."""
+    """Return a runtime that starts the ranks with MPI.
+
+    `nodes` has fields of the nodes' container; `policy` has fields of mlPolicy.mpi.
+    """
     sshd = replicated("node", {"command": ["/usr/sbin/sshd", "-De"], **(nodes or {})})
     return runtime({"mpi": {"numProcPerNode": 1, **policy}}, [sshd, replicated("launcher", step="trainer")])
 
@@ -55,7 +64,7 @@ def mpi_runtime(nodes: Job | None = None, **policy: Any) -> Job:
 def replicated(name: str, container: Job | None = None, step: str = "", **job: Any) -> Job:
     """Return a replicated job.
 
-    `container` are fields of its container, named node; `job` are fields of its Job's spec.
+    `container` has fields of the job's container, which is called node; `job` has fields of the spec of its Job.
     """
     fields = {"name": "node", "image": "a/b:1", **(container or {})}
     labels = {"metadata": {"labels": {STEP: step}}} if step else {}
@@ -72,6 +81,6 @@ def jobset(*jobs: Job, **spec: Any) -> Job:
 
 
 def pod_of(found: Job) -> Job:
-    """Return the pod spec of a replicated job. Changes to the returned spec change the job."""
+    """Return the pod spec of a replicated job. A change to the returned spec also changes the replicated job."""
     pod: Job = found["template"]["spec"]["template"]["spec"]
     return pod

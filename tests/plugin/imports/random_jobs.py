@@ -1,4 +1,4 @@
-"""Make random job resources that contain any field that teams use, unique texts, and credentials."""
+"""Make random job resources. They contain fields that teams use, unique texts, and credentials."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ ODD: tuple[Any, ...] = (
 
 
 class Maker:
-    """Makes random values from a seed. `secrets` collects the credentials that were planted."""
+    """Makes random job resources.
+
+    The same seed makes the same job. `secrets` collects the credentials that the job contains.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -209,7 +212,7 @@ class Maker:
 
 
 def mutated(job: Job, seed: int) -> Job:
-    """Return the job with one random part replaced by an odd value."""
+    """Return the job with one random part replaced by an unusual value."""
     chance = random.Random(seed)
     found = copy.deepcopy(job)
     path = chance.choice([*_paths(found)])
@@ -228,7 +231,7 @@ def _paths(found: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def texts(job: Job) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of each leaf that contains a unique text."""
+    """Yield the path and the text of each value that contains a unique text."""
     for path in leaves(job):
         found: Any = job
         for part in path:

@@ -11,7 +11,7 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 class SetMaker(Maker):
-    """Makes random jobs that consist of several Jobs."""
+    """Makes random TrainJobs, JobSets and MPIJobs v1alpha1."""
 
     def trainjob(self) -> Job:
         """Return a TrainJob with its runtime under the key `runtime`, the form in which the import reads both."""
@@ -21,7 +21,8 @@ class SetMaker(Maker):
         main = jobs[-1]["template"]["spec"]["template"]["spec"]["containers"][0]
         trainer = self.some({"numNodes": lambda: self.one(1, 4), "numProcPerNode": lambda: 2})
         if has_program:
-            # Leave out runtime fields that the TrainJob overrides: they are neither carried over nor listed.
+            # Leave out runtime fields that the TrainJob overrides, because the import neither carries over nor lists
+            # them.
             for key in ("command", "args", "image", "resources"):
                 main.pop(key, None)
             for job in jobs:

@@ -1,4 +1,4 @@
-"""Test which texts the import treats as credentials, and which it keeps."""
+"""Test which texts the import treats as credentials, and which texts it leaves unchanged."""
 
 from __future__ import annotations
 

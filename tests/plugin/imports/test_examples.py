@@ -1,4 +1,4 @@
-"""Test that the operators' examples and typical jobs of teams become values that render the same job."""
+"""Test that the operators' examples and typical jobs become values from which the chart renders the same job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = ("MPIJob", "PyTorchJob", "TFJob", "MXJob")
 
 
 def _examples() -> list[Path]:
-    """Return the operators' examples and our own. An example in several releases is returned once."""
+    """Return the operators' examples and distrain's own. An example that several releases contain is returned once."""
     files = [path for folder in OPERATORS for path in sorted((folder / "examples").rglob("*.y*ml"))]
     texts = {path.read_text(): path for path in files}
     found = [path for text, path in texts.items() if any(f"kind: {kind}" in text.replace('"', "") for kind in KINDS)]
@@ -45,7 +45,7 @@ def _name(path: Path) -> str:
     return path.name if path.is_relative_to(OWN) else str(path.relative_to(OPERATORS[0].parent))
 
 
-# Examples that are refused, each with a word of the refusal.
+# Examples that the import refuses, each with a word of its message.
 REFUSED = {"tune": "MXTune"}
 # test_jobset_examples.py tests the v1alpha1 examples.
 OTHERS = ("v1alpha1", "mxnet/mxnet-mnist")

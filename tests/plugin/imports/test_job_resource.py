@@ -1,4 +1,4 @@
-"""Test how the fields of job resources become values, and the messages about odd fields."""
+"""Test how the fields of job resources become values, and which messages unusual fields cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test which jobs of a JobSet become workers, launcher and initContainers, and which are listed or refused."""
+"""Test which jobs of a JobSet become workers, launcher and initContainers, and which the import lists or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that TrainJobs with their runtimes, JobSets and MPIJobs v1alpha1 become values that render the same pods."""
+"""Test that TrainJobs, JobSets and MPIJobs v1alpha1 become values from which the chart renders the same pods."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ spec:
   trainer: {{numNodes: 2, command: [{program}], resourcesPerNode: {{limits: {{nvidia.com/gpu: 2}}}}}}
 """
 SECRETS = ("hunter2", "s3cr3t")
-# Policies of runtimes that no job kind of distrain supports.
+# Names of mlPolicies in runtimes that none of distrain's job kinds can run.
 REFUSED = ("jax", "xgboost", "flux")
-# Differences that the import lists: file -> the path in the compared job, and the path in the source.
+# Differences between the jobs that the import lists. For each file: the path in the compared job, and the path in the
+# source.
 LISTED = {
     "examples/02-runtime-patches.yaml": ("spec.containers[0].env[1]", "spec.trainer.env[1]"),
     "runtimes/torch_distributed_with_cache.yaml": (
@@ -76,7 +77,10 @@ def _with_job(runtime: Path) -> str:
 
 
 def _completed(path: Path) -> str:
-    """Return the text of a TrainJob's file. If it has no runtime, add the named runtime from the same module."""
+    """Return the text of a file with a TrainJob.
+
+    If the file contains no runtime, add the runtime that the TrainJob names, from the same Go module.
+    """
     text = path.read_text()
     [job] = [each for each in load_all(text) if each and each["kind"] == "TrainJob"]
     name = job["spec"]["runtimeRef"]["name"]

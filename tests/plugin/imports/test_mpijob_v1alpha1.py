@@ -1,4 +1,4 @@
-"""Test how an MPIJob v1alpha1, with its units of processing, becomes workers and a launcher."""
+"""Test how an MPIJob v1alpha1 with its processing units becomes workers and a launcher."""
 
 from __future__ import annotations
 

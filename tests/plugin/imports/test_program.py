@@ -1,4 +1,4 @@
-"""Test that the ranks' program is found in commands written in the usual ways."""
+"""Test that the import finds the ranks' program in commands as people commonly write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test with random jobs that nothing is lost silently, that no credential is printed, and that the values render."""
+"""Test random jobs: no value is lost silently, no credential is printed, and the chart renders the values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_credential_is_in_the_file_or_in_a_message(seed: int) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@example(seed=152196715, times=1)  # A volume's name is a map.
+@example(seed=152196715, times=1)  # In this job, the name of a volume is a map.
 @given(SEEDS, st.integers(1, 3))
 def test_odd_job_is_read_or_refused_in_words_that_name_the_file(seed: int, times: int) -> None:
     job = Maker(seed).job()
@@ -73,7 +73,10 @@ def test_values_render_whatever_the_job_says(seed: int, is_odd: bool) -> None:
 
 
 def _refusals(job: Job, judge: Judge | None = None) -> Sequence[str]:
-    """Import a job, and return why it is refused. If the job is accepted, assert that its values render."""
+    """Import a job, and return why the import refuses it.
+
+    If the import accepts the job, assert that the chart renders its values.
+    """
     try:
         draft = read(find_job(yaml_writer.dump(job), FILE), FILE)
         finished(draft, judge or judge_for(draft.kind, draft.version), FILE)

@@ -1,4 +1,4 @@
-"""Test random TrainJobs, JobSets and MPIJobs v1alpha1: nothing is lost silently, and no credential is printed."""
+"""Test random TrainJobs, JobSets and MPIJobs v1alpha1: no value is lost silently, no credential is printed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_odd_job_is_read_or_refused_in_words_that_name_the_file(seed: int, form:
 
 
 def _refusals(source: str) -> Sequence[str]:
-    """Import a file, and return why it is refused."""
+    """Import a file, and return why the import refuses it."""
     try:
         draft = read(find_job(source, FILE), FILE)
         finished(draft, accepting, FILE)

@@ -1,4 +1,4 @@
-"""Test that a source that is not a job is refused with the file, the place, the finding and the next step."""
+"""Test the refusal of a source that is not a job: its message has file, place, finding and next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how a TrainJob and its runtime become the values of one job, and the messages if they cannot."""
+"""Test how a TrainJob and its runtime become the values of one job, and the messages if this is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether an import's values file or its list of omissions contains a text of the source."""
+"""Tell whether a text of the source reaches the values file or the list of left-out values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path, text
 from tests.plugin.imports.comparison import spelled_out
 
-# Fields that need not be carried over: the run's name, and the uid that the API server sets.
+# Fields that need not be carried over: the run's name, and the uid, which the API server sets.
 UNCARRIED = (("metadata", "name"), ("metadata", "uid"))
 
 
 def is_told(path: Path, found: str, draft: Draft, file: str) -> bool:
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
-    # A place such as "spec.a.command[2]: mpirun" means a part of the value at the path.
+    # In the list, a place such as "spec.a.command[2]: mpirun" means a part of the value at the path spec.a.command[2].
     if path in UNCARRIED or any(
         text(path).startswith(place) or place.startswith(f"{text(path)}: ") for place in places
     ):
         return True
-    # A command is carried over word by word, and omitted words are listed. A credential becomes a variable.
+    # The import carries a command over word by word, and lists the words that it leaves out. The import turns a
+    # credential into a variable.
     told = file + "\n".join(f"{place} {why}" for place, why in draft.lost)
     words = [word for word in re.findall(r"zq\d+x", found) if not re.search(rf"S3cr3t-{word}", found)]
     return all(word in told for word in words) or ("S3cr3t-" in found and "secretKeyRef" in file)

@@ -19,7 +19,8 @@ trainer: {model: vgg16, batchSize: 64, steps: 3600}
 OWN = VALUES.replace("trainer: {model: vgg16, batchSize: 64, steps: 3600}", "command: [python3, /work/train.py]")
 S3 = "data: {source: s3, uri: s3://bucket/images}\ns3: {endpoint: http://s3.example, secretName: keys}\n"
 EPOCHS = VALUES.replace("steps: 3600", "epochs: 3") + S3
-# VGG16 computes for 0.5 s; 553 MB of gradients over 44.3 Gbit/s take 0.1 s each way.
+# In these tests, VGG16 computes 0.5 s per step, and sending its 553 MB of gradients over 44.3 Gbit/s takes 0.1 s each
+# way.
 FIXED = ("--rate", "128", "--between", "44.27", "--within", "1000000", "--latency", "0s")
 PRICES = "p3.8xlarge: 12.24\n"
 TEST = """\
@@ -44,12 +45,12 @@ def by_workers(answer: dict[str, Any], exchange: str = "all-reduce") -> dict[int
 
 
 def record(*sizes: tuple[int, float], model: str = "vgg16", batch: int = 64) -> Path:
-    """Write a record of a run whose starts had these numbers of ranks and rates."""
+    """Write the record of a run that was started with each of these numbers of ranks and reached these rates."""
     return changed(*((ranks, rate, {"batch_size": batch}) for ranks, rate in sizes), model=model)
 
 
 def changed(*starts: tuple[int, float, dict[str, Any]], model: str = "vgg16") -> Path:
-    """Write a record of a run whose starts had these numbers of ranks, rates and trainer arguments."""
+    """Write the record of a run that was started with these numbers of ranks, rates and trainer arguments."""
     lines = []
     for number, (ranks, rate, values) in enumerate(starts):
         begin = 1000.0 * number

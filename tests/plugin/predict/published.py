@@ -1,8 +1,8 @@
 """Compare predictions with published measurements: read published.yaml, fit each series, and score its larger sizes.
 
-A series is fitted on at most three of its smallest sizes. With at least four measured numbers of whole machines, these
-are the first three. Otherwise these are one GPU, one machine and two machines, if measured. Every larger size is
-scored.
+The constants of a series are fitted to at most three of its smallest sizes. If at least four numbers of whole machines
+were measured, the first three of them are used. Otherwise one GPU, one machine and two machines are used, as far as
+they were measured. The predictions for all larger sizes are scored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from distrain.predict.network import HIERARCHICAL, SERVERS, TREE, Size
 from distrain.predict.step import Constants, step_seconds
 
 FILE = Path(__file__).with_name("published.yaml")
-# Horovod's default fusion threshold at the time of these measurements.
+# Horovod's default fusion threshold at the time when these throughputs were measured.
 BUCKET = 64 * 2**20
 MOST_FITTED = 3
 
@@ -40,7 +40,7 @@ class Series(Struct, frozen=True):
 
     @property
     def fitted(self) -> list[int]:
-        """Return the indices of the sizes from which the constants are fitted."""
+        """Return the indices of the sizes to which the constants are fitted."""
         sizes = [each.size for each in self.measured]
         whole = [index for index, size in enumerate(sizes) if size.slots == self.slots]
         single = [index for index, size in enumerate(sizes) if size.ranks == 1 and self.slots > 1]
@@ -61,7 +61,7 @@ class Series(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """A scored size: the relative errors of the model and of a constant efficiency, and the measured efficiency."""
+    """A scored size: the relative error of the model, that of a constant efficiency, and the measured efficiency."""
 
     table: str
     series: str
@@ -124,7 +124,7 @@ def _series(given: dict[str, Any], series: dict[str, Any], parameters: dict[str,
     measured = [Measured(size, batch * batches * size.ranks / rate, batches) for size, rate, batches in rows]
     algorithm = given.get("algorithm", "")
     layers = _layers(series["model"], size_of_a_gradient, parameters)
-    # Parameter servers send no weights before the last gradient has arrived.
+    # Parameter servers send no weights until the last gradient has arrived.
     bucketed = buckets(layers, BUCKET, overlaps=algorithm != SERVERS)
     rates = tuple(rate for _, rate, _ in rows)
     return Series(given["id"], series["name"], bucketed, algorithm, given["slots"], tuple(measured), rates)
@@ -148,7 +148,10 @@ def _rows(given: dict[str, Any], series: dict[str, Any]) -> Iterator[tuple[Size,
 
 
 def _calibrated(first: Series) -> str:
-    """Return the algorithm that predicts the largest size of a series better. The calibration series is not scored."""
+    """Return the algorithm whose prediction for the largest size of a series is better.
+
+    This calibration series itself is not scored.
+    """
 
     def error(algorithm: str) -> float:
         return abs(_predicted(first, first.constants(algorithm), len(first.measured) - 1))

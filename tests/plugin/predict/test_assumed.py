@@ -1,4 +1,4 @@
-"""Test how `predict` handles odd numbers, and that it prints its assumptions."""
+"""Test how `predict` treats unusual numbers, and that it prints its assumptions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_run_without_a_length_has_the_charts_100_steps(predict: Predict) -> None
 def test_data_of_an_epoch_that_is_assumed_is_told(predict: Predict) -> None:
     outcome = predict("--rate", "128", "--between", "20", "--within", "80", values="epochs.yaml")
 
-    words = "length: the data is assumed to be ImageNet, 1,281,167 samples an epoch; give --samples if not"
+    words = "length: the data is assumed to be ImageNet, 1,281,167 samples per epoch; give --samples if this is wrong"
     assert outcome.err == f"distrain: {words}\n"
 
 

@@ -1,4 +1,4 @@
-"""Test the command `predict`: its table, its choice of a size, and its line for each mistake."""
+"""Test the command `predict`: its table, the size that it chooses, and its message for each mistake."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def test_seconds_are_those_of_the_model(predict: Predict) -> None:
 
     sizes = by_workers(answer)
     assert sizes[1]["stepSeconds"] == pytest.approx(0.5, abs=1e-4)
-    # VGG16's dense layers make up 89 % of the gradients and are exchanged first, so only the last bucket is not hidden.
-    # The step waits for the slower of the two workers.
+    # VGG16's dense layers have 89 % of the gradients, which are exchanged first. So only the exchange of the last
+    # bucket does not overlap with computation. The step waits for the slower of the two workers.
     last = 1.75 * 25e6 * 8 / 44.27e9
     assert sizes[2]["stepSeconds"] == pytest.approx(0.5 * 1.0118 + last, abs=0.003)
-    # The exchange with parameter servers is not hidden: K bytes go to the servers, and K bytes come back.
+    # The exchange with parameter servers does not overlap with computation: K bytes go to the servers, and K bytes come
+    # back.
     assert by_workers(answer, "parameter-server")[2]["stepSeconds"] == pytest.approx(0.5 * 1.012 + 0.2, abs=0.01)
 
 
 def test_run_of_so_many_steps_has_the_samples_of_its_own_size_at_each(predict: Predict) -> None:
     answer = answer_of(predict(*FIXED, "-o", "json"))
 
-    # At 1 s per step, 3,600 steps of 8 ranks take an hour. With half of the ranks, they take two hours.
+    # If a step takes 1 s, 3,600 steps of 8 ranks take an hour. With half as many ranks, the same number of samples
+    # takes two hours.
     assert answer["samples"] == 3600 * 8 * 64
     for workers, size in by_workers(answer).items():
         assert size["hours"] == pytest.approx(size["stepSeconds"] * 2 / workers)
@@ -123,9 +125,9 @@ def test_what_is_assumed_is_told(predict: Predict) -> None:
     assert outcome.code == 0
     told = outcome.err.splitlines()
     assert told[0].startswith(
-        "distrain: compute: nothing measured is given, so a P100 in fp32 is assumed; add --rate N"
+        "distrain: compute: no measured rate is given, so the speed of a P100 in fp32 is assumed; add --rate N"
     )
-    assert told[1].startswith("distrain: network: 36% of 25 Gbit/s is assumed, what published runs reach; give --test")
+    assert told[1].startswith("distrain: network: 36% of 25 Gbit/s is assumed: published runs reach this share; give")
 
 
 def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) -> None:
@@ -145,7 +147,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--max-hours", "inf"], '--max-hours: "inf" is no number above 0', id="infinite"),
         pytest.param(["--max-workers", "1001"], "--max-workers: 1001 workers are more than a run may have", id="many"),
         pytest.param(["--max-workers", "0"], '--max-workers: "0" is no number of workers: write 4', id="none"),
-        pytest.param(["--instance", "p9.huge"], "--instance: the table has no p9.huge with GPUs", id="no-type"),
+        pytest.param(["--instance", "p9.huge"], "--instance: distrain knows no type p9.huge with GPUs", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),
         pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
@@ -153,9 +155,9 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--prices", "one", "--instance", "g4dn.xlarge"],
                      "--instance: g4dn.xlarge has 1 GPU, and a worker 4; name a larger type", id="small-type"),
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
-        pytest.param(["--test", "prices"], "--test: prices has no table of the all-reduce; give the", id="no-table"),
+        pytest.param(["--test", "prices"], "--test: prices contains no all-reduce table; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
-        pytest.param(["--test", "single.log"], "--test: single.log has only 1 rank, which shows no bandwidth",
+        pytest.param(["--test", "single.log"], "--test: single.log contains only 1 rank, which shows no bandwidth",
                      id="test-of-one-rank"),
         *(pytest.param(["--record", "s3://bucket/run", "--endpoint", url],
                        "--endpoint: it is no URL of a server; write https://s3.example.com, without a login", id=name)
@@ -188,11 +190,13 @@ def test_length_that_is_unknown_has_no_limit(predict: Predict) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param([], "command: your own program: its gradients are not known; add --parameters N", id="parameters"),
         pytest.param(
-            ["--parameters", "9"], "command: your own program: its batch is not known; add --batch", id="batch"
+            [], "command: your own program does not tell the size of its gradients; add --parameters N", id="parameters"
         ),
-        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, and nothing else tells", id="rate"),
+        pytest.param(
+            ["--parameters", "9"], "command: your own program does not tell its batch size; add --batch", id="batch"
+        ),
+        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, and nothing else shows", id="rate"),
     ],
 )
 def test_what_a_program_of_ones_own_leaves_open_is_asked_for(
@@ -281,7 +285,7 @@ def test_ranks_that_fill_no_workers_are_left_out(predict: Predict) -> None:
     outcome = predict("--record", f"./{folder.name}", "--between", "20")
 
     assert outcome.code == 0
-    assert "record: 6 ranks are no whole workers of 4; left out" in outcome.err
+    assert "record: 6 ranks do not fill whole workers of 4, so this size is left out" in outcome.err
 
 
 def test_test_within_a_worker_gives_the_link_within_it(predict: Predict) -> None:
@@ -305,6 +309,5 @@ def test_compute_time_of_another_batch_is_in_proportion(predict: Predict) -> Non
 
     answer = answer_of(predict("--record", f"./{folder.name}", "--between", "100000", "-o", "json"))
 
-    # A batch of 64 takes twice as long as the record's batch of 32. 1.2 % is added for waiting for the slower of two
-    # workers.
+    # A batch of 64 takes twice as long as the record's batch of 32. Waiting for the slower of two workers adds 1.2 %.
     assert answer["computeSeconds"] == pytest.approx(8 * 64 / 700 / 1.012, rel=0.02)

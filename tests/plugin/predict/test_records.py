@@ -11,7 +11,7 @@ from tests.plugin.predict.asking import TEST, Predict, answer_of, by_workers, ch
 
 
 def test_record_of_one_node_is_predicted_without_its_links(predict: Predict) -> None:
-    """Over 80 Gbit/s, the exchange within the node would take longer than the whole step."""
+    """Over a link of 80 Gbit/s, the exchange within the node would take longer than the whole step."""
     folder = record((4, 8000.0))
 
     outcome = predict("--record", f"./{folder.name}", "--between", "100")
@@ -40,7 +40,9 @@ def test_test_within_a_worker_tells_nothing_of_the_network_between_workers(predi
     beside = answer_of(predict("--record", f"./{folder.name}", "--test", "within.log", "-o", "json"))
 
     assert alone["network"]["latencySeconds"] == pytest.approx(14e-6)
-    assert alone["assumed"][0].startswith("--test: its 4 ranks are taken for one worker's, so it tells nothing of the")
+    assert alone["assumed"][0].startswith(
+        "--test: its 4 ranks are assumed to be in one worker, so it does not measure the"
+    )
     assert beside["network"]["from"] == "the record, of 4, 8, 16 ranks"
 
 
@@ -79,8 +81,9 @@ def test_what_a_record_has_otherwise_than_the_values_is_told(predict: Predict) -
     outcome = predict("--record", f"./{folder.name}", "--between", "100", "--within", "80")
 
     assert outcome.err.splitlines() == [
-        "distrain: record: its batch is 32 and the values' is 64; the compute time is taken in proportion",
-        "distrain: record: its precision is bf16 and the values' is fp32; its rates are taken as they are",
+        "distrain: record: its batch size is 32, and that of the values is 64; the compute time is scaled in "
+        "proportion",
+        "distrain: record: its precision is bf16, and that of the values is fp32; its rates are used unchanged",
     ]
 
 
@@ -89,8 +92,8 @@ def test_measured_size_that_the_model_misses_is_told(predict: Predict) -> None:
 
     outcome = predict("--record", f"./{folder.name}")
 
-    assert "record: 8 ranks had 1,300 samples/s, and the model gives them 98" in outcome.err
-    assert "network: the record's larger sizes lose nothing to it" in outcome.err
+    assert "record: 8 ranks reached 1,300 samples/s, but the model predicts 98" in outcome.err
+    assert "network: the record's larger sizes are as efficient as its smallest" in outcome.err
 
 
 SERVED = """
@@ -121,7 +124,7 @@ def test_batch_of_a_damaged_record_is_unknown(predict: Predict) -> None:
     answer = answer_of(predict("--record", f"./{folder.name}", "-o", "json"))
 
     assert answer["computeSeconds"] == pytest.approx(4 * 64 / 500, rel=0.1)
-    assert answer["assumed"][0] == "record: its batch is not known; the values' batch is used, 64"
+    assert answer["assumed"][0] == "record: it does not have the batch size; the batch size of the values is used, 64"
 
 
 def test_servers_of_one_worker_are_reached_between_workers(predict: Predict) -> None:

@@ -20,7 +20,7 @@ from distrain.imports.ledger import Path, leaves
 from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
-# Programs that keep an MPIJob's workers running until mpirun connects.
+# A worker of an MPIJob runs one of these programs to stay alive until mpirun connects.
 IDLE = {"sshd", "sleep", "tail"}
 # Commands that prepare sshd in a worker's script. distrain-worker does not need them.
 SSHD_SETUP = {"mkdir", "ssh-keygen", "service", "chmod", "exec", "chown", "cp"}
@@ -30,8 +30,8 @@ LIMITS = ("workers", "resources", "limits")
 RDMA = re.compile(r"rdma|efa$|hca|infiniband|/ib", re.IGNORECASE)
 
 
-# Parts of a script whose effect depends on where or how often a shell runs them: a substitution, the host's name,
-# output to a file.
+# Parts of a script whose effect depends on the pod that runs them, or on how often they run: command substitution, the
+# host's name, output to a file.
 ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])>{1,2}\s*[^\s&;|>]+")
 
 
@@ -46,7 +46,7 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Remove from the launcher's part the variables that mpirun passes to the ranks or that the command reads."""
+        """Remove from the launcher the variables of the ranks: mpirun passes them on, or the command reads them."""
         part = self._parts[self._first.section].get("env")
         if not (self._first.runs_mpi and part):
             return
@@ -140,7 +140,7 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Note the commands that the launcher's shell ran once and that the shell of each rank now runs."""
+        """Note the commands that the launcher's shell ran once: in the chart, the shell of each rank runs them."""
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []
         if found:
@@ -177,7 +177,7 @@ class Commands:
             )
 
     def _rdma(self) -> None:
-        """Let Open MPI choose the transport, as in the source, if the chart's default would not use the devices."""
+        """If the chart's default would not use RDMA devices, let Open MPI choose the transport, as in the source."""
         draft = self._draft
         devices = [target[-1] for target in draft.settings if target[:3] == LIMITS and RDMA.search(target[-1])]
         given = {target[2] for target in draft.settings if target[:2] == ("mpi", "mca")}
@@ -187,7 +187,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """Settle the command of another role: the ranks' program, or a command that waits for the ranks."""
+        """Settle the command of another role, which is the ranks' program or a command that waits for the ranks."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]
@@ -207,7 +207,10 @@ class Commands:
 
 
 def _shown(part: str) -> str:
-    """Return a part of a script that a shell ran once: of a substitution, only the program."""
+    """Return, for a message, a part of a script that a shell ran once.
+
+    Of a command substitution, return only the program.
+    """
     inner = re.fullmatch(r"\$\((.*)\)|`(.*)`", part.strip())
     return f"$({quoting.line(inner[1] or inner[2])})" if inner else quoting.value(part.strip())
 
@@ -218,7 +221,7 @@ def _literals(entries: Sequence[Any]) -> dict[str, str]:
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
-    """Return mpirun's option for a folder; an option that mpirun already has takes precedence."""
+    """Return mpirun's option that sets this working folder. An option that mpirun already has takes precedence."""
     given = [option.value for option in options if option.name in ("wd", "wdir")]
     if not given or given[0] == folder:
         draft.know((*role.place, "workingDir"))
@@ -230,7 +233,7 @@ def words_of(draft: Draft, place: Path) -> list[str]:
     """Return the words of a container's command and args."""
     found = [draft.ledger.get((*place, key), []) for key in ("command", "args")]
     words = [str(word) for words in found for word in (words if isinstance(words, list) else [words])]
-    # One word with spaces cannot be a program's name; it is meant as a line of a shell.
+    # A single word that contains spaces cannot be a program's name, so it is read as a line for a shell.
     return shell.words_of(words[0]) if len(words) == 1 and " " in words[0].strip() else words
 
 
@@ -242,7 +245,7 @@ def _is_idle(words: list[str]) -> bool:
         return False
     names = [each.words[0].text for each in commands] if commands else words[:1]
     programs = [PurePosixPath(name).name for name in names]
-    # `exec sshd`, and sshd among the commands that prepare it.
+    # sshd may be started with `exec sshd`, or stand among the commands that prepare it.
     lines = [word.text for each in commands or () for word in each.words]
     waits = bool(IDLE & {PurePosixPath(word).name for word in (lines or words[:1])})
     return waits and set(programs) <= IDLE | SSHD_SETUP | SILENT

@@ -48,7 +48,7 @@ NOUNS = {
     int: "a number",
     float: "a number",
 }
-# Fields whose form users or other programs choose.
+# Fields whose format is chosen by users or other programs, so that the import does not check it.
 FREE = {"status", "managedFields"}
 
 
@@ -59,7 +59,7 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
             yield from mistakes(each, (*path, index))
     elif isinstance(found, dict):
         for key, value in found.items():
-            # The fields of a volume are kinds of volumes, such as image.
+            # Under `volumes`, keys such as `image` are types of volumes, and not the fields of the same name.
             wanted = "" if path[-2:-1] == ("volumes",) and isinstance(value, dict) else _wanted(key, value)
             if wanted:
                 yield _words((*path, key), value, wanted)
@@ -68,7 +68,7 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
 
 
 def _words(path: Path, value: Any, wanted: str) -> str:
-    """Return the path of a value, or of the first wrong item of a list, its form, and the next step."""
+    """Return a message: the path of a value or of a list's first wrong item, the form found, and the next step."""
     if isinstance(value, list) and wanted.startswith("a list"):
         is_block = wanted == BLOCK_LIST
         kinds = (dict,) if is_block else (str, int, float, bool)
@@ -78,7 +78,7 @@ def _words(path: Path, value: Any, wanted: str) -> str:
 
 
 def _wanted(key: str, value: Any) -> str:
-    """Return the form that the field needs, if it has another one."""
+    """Return the form that the field must have, or an empty text if the value has this form."""
     if value is None:
         return ""
     if key in BLOCKS:

@@ -13,7 +13,7 @@ from distrain.imports.ledger import Ledger, Path
 
 
 class Group(Struct, frozen=True):
-    """The number of pods of a role, the place of their main container in the source, and its fields."""
+    """The number of pods of a role, the place of their main container in the source, and the container's fields."""
 
     pods: int
     place: str
@@ -38,7 +38,7 @@ def main_container(draft: Draft, containers: list[dict[str, Any]]) -> int:
 
 
 def note_differences(draft: Draft, taken: Path, roles: Sequence[Path]) -> None:
-    """Note that the roles differ in size or program; `taken` is the pod template that all workers get."""
+    """Note that the roles differ in size or program. `taken` is the role whose pod template all workers get."""
     groups = {path: _group(draft, path) for path in roles}
     main = groups[taken[:-1]]
     before, here = sum(each.pods * each.ranks for each in groups.values()), sum(each.pods for each in groups.values())

@@ -1,4 +1,4 @@
-"""Read the images of a job: one image for all pods, and the framework that it holds."""
+"""Read the images of a job: one image for all pods, and the framework that the image contains."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 LATEST = "latest"
-# The digest after an image's name, with any algorithm.
+# The digest at the end of an image's name, with any hash algorithm.
 DIGEST = re.compile(r"[a-z0-9+._-]+:[0-9a-fA-F]{32,}")
 NO_IMAGE = "is not an image's name: no digest follows @; put a registry's login into a Secret of image.pullSecrets"
-# Words of an image's name or a command that say which framework trains; the first that is found counts.
+# Each entry is a word, and the framework that trains if this word occurs in an image's name or a command. The first
+# match decides.
 FRAMEWORKS = (
     ("mxnet", "mxnet"),
     ("pytorch", "pytorch"),
@@ -67,7 +68,10 @@ def set_image(draft: Draft, name: str, path: Path) -> None:
 
 
 def framework_of(draft: Draft, roles: Sequence[Role]) -> tuple[str, str]:
-    """Return the framework of an MPIJob, and the reason. If the user has a command, the framework changes little."""
+    """Return the framework of an MPIJob, and the reason.
+
+    If the user has a command, the choice of the framework changes little.
+    """
     for role in roles:
         words = [draft.ledger.get((*role.place, "image"), ""), *_words(draft, role)]
         for word, framework in FRAMEWORKS:
@@ -113,7 +117,7 @@ def _pull_secrets(draft: Draft, roles: Sequence[Role]) -> None:
 
 
 def _account(draft: Draft, roles: Sequence[Role]) -> None:
-    """Carry over the ServiceAccount; all pods have one."""
+    """In the chart, all pods share one ServiceAccount, so carry over one."""
     target = ("serviceAccountName",)
     for role in roles:
         # serviceAccount is the older name of serviceAccountName, which takes precedence.

@@ -22,22 +22,22 @@ from distrain.imports.secrets import quoting
 from distrain.redact import HIDDEN
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
-# The section of the values for each role of each kind. If several roles have the same section, the first role that the
-# job has is used.
+# For each role of each kind, its section in the chart's values. If several roles share a section, the import uses the
+# first of these roles that the job has.
 SECTIONS = {
     "MPIJob": {"Launcher": "launcher", "Worker": "workers"},
     "PyTorchJob": {"Worker": "workers", "Master": "workers"},
     "TFJob": {"Worker": "workers", "PS": "servers", "Chief": "launcher", "Master": "launcher"},
     "MXJob": {"Worker": "workers", "Server": "servers", "Scheduler": "scheduler"},
 }
-# The roles that the chart's job always has, and their sections in the values.
+# The roles that each job of the chart has, and the section of each role in the values.
 NEEDED = {
     "TFJob": {"PS": "servers", "Chief": "launcher"},
     "MXJob": {"Server": "servers", "Scheduler": "scheduler"},
 }
 FRAMEWORKS = {"PyTorchJob": "pytorch", "TFJob": "tensorflow", "MXJob": "mxnet"}
 PARAMETER_SERVER = ("TFJob", "MXJob")
-# Fields of metadata that the API server sets, or that say who owns the object.
+# Fields of `metadata` that the API server sets, or that name the object's owner.
 STATE = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields", "ownerReferences"),
     *("finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -48,9 +48,9 @@ MOST = 53
 
 
 def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | None = None) -> Draft:
-    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is not a job to run.
+    """Return the draft of a job resource; raise a ValuesError with the origin if it is not a job that can run.
 
-    If the job was converted from another form, `origins` has the places of its parts in the source.
+    If the job was converted from another format, `origins` has the place of each of its parts in the source.
     """
     version = VERSIONS.get((str(item.get("apiVersion")), str(item.get("kind"))))
     assert version
@@ -60,7 +60,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("apiVersion",), ("kind",), ("status",))
     if origins is not None:
-        # A missing cleanPodPolicy needs no note: with the original form, no pods keep GPUs after the job has ended.
+        # A missing cleanPodPolicy needs no note: in the source's own kind, no pods keep GPUs after the job has ended.
         draft.know(("spec", "runPolicy", "cleanPodPolicy"))
     roles = [*_roles(draft, origin)]
     _metadata(draft)
@@ -79,7 +79,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
 
 
 def release_name(name: Any) -> str:
-    """Return a valid name of a release, made from the source's name unless that may be a credential."""
+    """Return a valid release name. It is made from the source's name, unless that name may be a credential."""
     known = "" if quoting.key(name) == HIDDEN else str(name or "")
     plain = re.sub(r"[^a-z0-9-]+", "-", known.lower()).strip("-")[:MOST].strip("-")
     return plain if re.match(r"[a-z]", plain) else f"run-{plain}".strip("-") if plain else "run1"
@@ -186,7 +186,10 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 
 
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
-    """Carry over the number of workers, servers and ranks, and the number of other pods if it is more than one."""
+    """Carry over the numbers of workers, servers and ranks.
+
+    Carry over the number of other pods only if it is not one.
+    """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}
     for name in draft.ledger.get(base):
@@ -278,7 +281,7 @@ def _missing_roles(draft: Draft, roles: list[Role]) -> None:
 
 
 def _twins(draft: Draft, roles: list[Role]) -> None:
-    """Compare the pod templates of a section's other roles, such as the Master, with the template that was used."""
+    """Compare the pod templates of a section's other roles, such as the Master, with the template used for it."""
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     for name in draft.ledger.get(base):
         role = _role_name(draft.kind, name)

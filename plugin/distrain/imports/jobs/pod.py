@@ -1,4 +1,4 @@
-"""Read a pod template of a job: each field becomes a value of the role, or is listed."""
+"""Read a pod template of a job: each field becomes a value of the role, or is listed as left out."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from distrain.imports.jobs import volumes
 from distrain.imports.jobs.resources import carry_resources
 from distrain.imports.ledger import Path
 
-# Fields of a pod that are keys of a role's podSpec.
+# Fields of a pod that the chart accepts as keys of a role's podSpec.
 POD_SPEC = (
     *("dnsConfig", "dnsPolicy", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "overhead"),
     *("preemptionPolicy", "resourceClaims", "shareProcessNamespace", "terminationGracePeriodSeconds"),
     "topologySpreadConstraints",
 )
-# Fields that keep their name and become a single value.
+# Fields that have the same name in the chart and hold a single value.
 SAME = ("affinity", "priorityClassName", "runtimeClassName", "schedulerName")
-# Kubernetes' own defaults, which appear in dumps of running jobs.
+# Kubernetes writes these defaults into running jobs, so they appear in `kubectl get -o yaml`.
 DEFAULTS: dict[str, Any] = {
     "restartPolicy": "Never",
     "enableServiceLinks": False,
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "shareProcessNamespace": False,
 }
 RESTARTS = "distrain restarts the ranks of a failed run, job.maxRestarts times"
-# Fields that the chart sets in each pod, and the reason why the source's value is left out.
+# Fields that the chart itself sets in each pod, with the reason why the source's value is left out.
 LEFT_OUT = {
     "restartPolicy": RESTARTS,
     "enableServiceLinks": "distrain sets it to false",
@@ -64,7 +64,7 @@ CONTAINER_LEFT_OUT = {
 }
 SSH_PORT = 22
 OPERATORS_PORTS = {"mxjob-port", "tfjob-port", "pytorchjob-port"}
-# Annotations that name their owner, and labels that the operators set.
+# Annotations whose prefix names the tool that wrote them, and labels that the operators set.
 COPIES = ("kubectl.kubernetes.io/last-applied-configuration",)
 OWNERS = ("meta.helm.sh/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 OPERATORS = ("training.kubeflow.org/", "batch.kubernetes.io/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/")
@@ -75,8 +75,8 @@ Parts = dict[str, Part]
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
     """Return the parts of a pod template that may go into a role's section or to the top of the values.
 
-    Parts that only a section has, such as cpu and memory, are carried over at once. `main` is the index of the
-    container that trains.
+    Parts that exist only in a role's section, such as cpu and memory, are carried over immediately. `main` is the index
+    of the container that trains.
     """
     pod = (*template, "spec")
     container = (*pod, "containers", main)

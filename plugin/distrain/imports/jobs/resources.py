@@ -11,13 +11,15 @@ from distrain.imports.ledger import Path
 from distrain.imports.secrets import quoting
 from distrain.kube import quantities
 
-# Forms that the schema accepts: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
+# Forms that the schema accepts: one for workers.cpu, one for workers.memory, and one for the amounts of
+# resources.requests and resources.limits.
 CPU = re.compile(r"[0-9]+([.][0-9]+)?m?")
 MEMORY = re.compile(r"[1-9][0-9]*([.][0-9]+)?([kMGT]|[KMGT]i)?")
 AMOUNT = re.compile(r"[0-9]+([.][0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?")
-# Resources of a whole device that computes: NVIDIA, AMD and Intel GPUs, MIG slices, Gaudi, Trainium, TPU, Ascend.
+# Resource names of whole accelerators: NVIDIA, AMD and Intel GPUs, MIG slices, Gaudi, Trainium, TPU, Ascend.
 GPU = re.compile(r"gpu|^nvidia\.com/mig-|^habana\.ai/|neuron|/tpu$|ascend|/npu$|/mlu|/dcu", re.IGNORECASE)
-# Shares of a device that plug-ins for shared GPUs offer: aliyun.com/gpu-mem, nvidia.com/gpucores.
+# Resource names of shares of a GPU, which device plugins for shared GPUs offer: aliyun.com/gpu-mem,
+# nvidia.com/gpucores.
 SHARE = re.compile(r"gpu-?(mem|core|percent)", re.IGNORECASE)
 NVIDIA = "nvidia.com/gpu"
 
@@ -86,7 +88,7 @@ def _whole(draft: Draft, path: Path) -> int:
 
 
 def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
-    """Carry over cpu or memory: the request, and the limit if the short key does not set it."""
+    """Carry over cpu or memory: the request, and the limit unless the short key (workers.memory) already sets it."""
     request, limit = found["requests"].get(name), found["limits"].get(name)
     paths = {kind: (*path, kind, name) for kind in found if name in found[kind]}
     pattern = CPU if name == "cpu" else MEMORY
@@ -106,7 +108,7 @@ def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[s
 def _carry_other(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
     is_device = "/" in name or name.startswith("hugepages-")
     if is_device:
-        # Kubernetes overcommits neither devices nor huge pages: the limit is the request.
+        # Kubernetes overcommits neither devices nor huge pages, so their requests always equal their limits.
         kinds = [kind for kind in ("limits", "requests") if name in found[kind]]
         value = _amount(found[kinds[0]][name])
         if not all(_equal(found[kind][name], value) for kind in kinds):
@@ -129,7 +131,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Return CPUs as a number if the text is a number, because people write CPUs so."""
+    """Return an amount of CPUs as a number if the text is a plain number, as users write it."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 

@@ -15,7 +15,7 @@ KEYS = {
     "suspend": "suspend",
     "backoffLimit": "maxRestarts",
 }
-# The operators' own names, which are the defaults of managedBy.
+# The operators' own names: the default values of the field managedBy.
 MANAGERS = ("kubeflow.org/", "trainer.kubeflow.org/", "jobset.sigs.k8s.io/")
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 VOLCANO = "volcano"
@@ -24,7 +24,7 @@ SUCCESS = {
     "TFJob": "a TFJob of the chart succeeds when its Chief has; let the Chief wait for the workers",
     "MXJob": "an MXJob of the chart succeeds when its workers have",
 }
-# Fields of an MPIJob's spec that distrain sets itself, and why another value is left out.
+# Fields of an MPIJob's spec that distrain sets itself, with the reason why another value is left out.
 MPI_FIELDS = {
     "mainContainer": "the chart names the container that runs the program",
     "sshAuthMountPath": "it follows from runAsUser: /root/.ssh for root, else /home/distrain/.ssh",

@@ -79,7 +79,7 @@ def _contexts(parts: Parts) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _is_restricted(parts: Mapping[str, Parts], user: Any) -> bool:
-    """Tell whether all pods meet the standard restricted as they are."""
+    """Tell whether all pods of the source already meet the Pod Security Standard `restricted`."""
     return bool(parts) and user != 0 and all(map(_meets_restricted, parts.values()))
 
 
@@ -101,7 +101,10 @@ def _meets_restricted(parts: Parts) -> bool:
 
 
 def _write_to_image(roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Keep the root file system writable. Only the chart's restricted makes it read-only, not the standard."""
+    """Keep the root file system writable.
+
+    The chart's `restricted` makes the root file system read-only, which the Pod Security Standard does not require.
+    """
     for role in roles:
         part = parts[role.section]["containerSecurityContext"]
         if "readOnlyRootFilesystem" not in part.value:

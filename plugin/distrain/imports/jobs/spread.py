@@ -1,4 +1,4 @@
-"""Put the parts of all roles' pods into the values: shared parts at the top, other parts in each role's section."""
+"""Put the parts of all roles' pods into the values: shared parts at the top level, others in each role's section."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs.pod import Parts
 from distrain.imports.ledger import Path, leaves
 
-# Parts of pods that are also keys at the top of the values, where they apply to every pod, and the keys' names.
+# Parts of a pod that have a key at the top level of the values, where they apply to every pod.
 TOP = {
     **{key: key for key in ("nodeSelector", "tolerations", "affinity", "env", "envFrom", "initContainers", "podSpec")},
     **{key: key for key in ("securityContext", "containerSecurityContext", "priorityClassName", "runtimeClassName")},
@@ -18,17 +18,17 @@ TOP = {
     "labels": "podLabels",
     "annotations": "podAnnotations",
 }
-# Keys at the top that reach all pods but the launcher of MPI.
+# Keys at the top level of the values that apply to all pods except the MPI launcher.
 TOP_OF_PROGRAMS = ("volumes", "volumeMounts")
-# Keys that people look for at the top if the job has only one section.
+# Keys that users expect at the top level if the job has only one section.
 ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 
 
 class Role(Struct, frozen=True):
-    """A role of the source: its name there, the section of the values, and the path of its pod template.
+    """A role of the source: its name in the source, the section of the values, and the path of its pod template.
 
-    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi`
-    tells that the pods run mpirun, and not the program.
+    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi` is
+    true if the pods run mpirun instead of the program.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Role(Struct, frozen=True):
 
 
 def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Carry over the parts of each role, by the section's name."""
+    """Carry over the parts of each role. `parts` has these parts by the name of the role's section."""
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
-    # A mount at the top can use only a volume at the top.
+    # A volume mount at the top level can use only a volume at the top level.
     are_volumes_shared = all(_is_shared_or_absent(parts, key, programs) for key in TOP_OF_PROGRAMS)
     for key in dict.fromkeys(key for section in sections for key in parts[section]):
         over = programs if key in TOP_OF_PROGRAMS else sections
@@ -67,13 +67,13 @@ def _is_shared_or_absent(parts: Mapping[str, Parts], key: str, sections: Sequenc
 
 
 def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
-    """Tell whether all these sections have an equal part."""
+    """Tell whether this part is equal in all of these sections."""
     parts = [found.get(section) for section in over]
     return all(part is not None and parts[0] is not None and part.value == parts[0].value for part in parts)
 
 
 def merge_twin(draft: Draft, one: Path, other: Path) -> None:
-    """Settle the values of a second pod template that equal the first template's; list values that differ."""
+    """Settle the values in which a second pod template equals the first, and list the values in which they differ."""
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
     for path in [*leaves(draft.ledger.get(other), other)]:

@@ -12,7 +12,7 @@ from distrain.kube.quantities import units
 
 SHM = "/dev/shm"
 GIBIBYTE = 2**30
-# Volumes and folders of the chart's own pods: templates/validate/_validate-volumes.tpl.
+# Names of volumes and mount paths that the chart adds to its own pods: templates/validate/_validate-volumes.tpl.
 TAKEN = {
     "scripts",
     "tmp",
@@ -37,7 +37,7 @@ SSH = ("/root/.ssh", "/home/distrain/.ssh")
 
 
 def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str, Part]:
-    """Return the volumes and mounts that stay volumes and mounts; a volume for /dev/shm becomes workers.shm instead."""
+    """Return the volumes and mounts, except those of /dev/shm, which become workers.shm."""
     volumes = draft.ledger.get((*pod, "volumes"), [])
     mounts = draft.ledger.get((*container, "volumeMounts"), [])
     if not all(map(_may_be_named, (*volumes, *mounts))):
@@ -56,7 +56,10 @@ def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str
 
 
 def _may_be_named(each: Any) -> bool:
-    """Tell whether a volume or a mount is a map with a scalar name: a map or list cannot be looked up."""
+    """Tell whether a volume or a mount is a map whose name is a scalar.
+
+    A volume with another kind of name cannot be looked up.
+    """
     return isinstance(each, dict) and not isinstance(each.get("name"), (dict, list))
 
 

@@ -1,1 +1,1 @@
-"""Read the jobs that are sets of Jobs: JobSet, and Kubeflow Trainer's TrainJob with its runtime."""
+"""Read jobs that consist of several Jobs: JobSet, and Kubeflow Trainer's TrainJob with its runtime."""

@@ -29,7 +29,7 @@ RAN_ONCE = "the pods ran their command once each, and started no ranks with torc
 
 
 def read_jobset(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a JobSet; raise ValuesError if it cannot be told which of its jobs trains."""
+    """Return the draft of a JobSet. Raise ValuesError if it is unclear which of its jobs trains."""
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
     for key in translation.block(("metadata",)):
@@ -56,7 +56,7 @@ def read_jobset(data: dict[str, Any], origin: str) -> Draft:
 def choose_roles(
     translation: Translation, jobs: Sequence[ReplicatedJob]
 ) -> tuple[list[ReplicatedJob], list[ReplicatedJob]]:
-    """Return the job that runs mpirun, if any, and the job that trains, or two of them: a leader and its workers."""
+    """Return the job that runs mpirun, if any, and the jobs that train: one job, or a leader and its workers."""
     words = {job.name: words_of(translation, job) for job in jobs}
     before = {name for job in jobs for name in _completed(translation, job)}
     training = [job for job in jobs if job.name not in before]
@@ -89,7 +89,7 @@ def begin(translation: Translation, kind: str) -> None:
 def put_roles(
     translation: Translation, launchers: Sequence[ReplicatedJob], workers: Sequence[ReplicatedJob]
 ) -> dict[str, Path]:
-    """Copy the roles' pods into the new job; return the path of each job's role in the new job."""
+    """Copy the roles' pods into the new job. For each job, return the path of its role in the new job."""
     kind = translation.job["kind"]
     base = (*SPEC, KUBEFLOW[kind].replicas)
     names = ("Worker",) if kind == "MPIJob" or len(workers) == 1 else ("Master", "Worker")

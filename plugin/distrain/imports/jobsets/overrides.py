@@ -16,16 +16,16 @@ from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
 TRAINER: Path = ("spec", "trainer")
-# The step of the runtime's job to which the Trainer gives the program.
+# In the runtime's job, the Trainer sets the user's program only in this step.
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"
-# Lists of patches in the versions of the API. An item's targetJobs names the jobs that it patches.
+# The lists of patches, by the version of the API that has them. An item's targetJobs names the jobs that it patches.
 TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 
 class Role(Struct, frozen=True):
-    """A job of the runtime, and the path of the role in the new job that has its pods."""
+    """A job of the runtime, and the path of the role in the new job to which its pods were copied."""
 
     job: ReplicatedJob
     path: Path
@@ -46,7 +46,7 @@ class Role(Struct, frozen=True):
         return words if script is None else words[script].replace("\\\n", " ").split()
 
     def cpus(self, translation: Translation) -> int:
-        """Return the whole CPUs of a pod without GPUs, as the Trainer counts them; 0 with GPUs or without CPUs."""
+        """Return how many whole CPUs a pod requests, as the Trainer counts them; 0 if it requests GPUs or no CPUs."""
         resources = translation.get((*self.container, "resources")) or {}
         limits, requests = (resources.get(key) or {} for key in ("limits", "requests"))
         if [*gpus_of({**limits, **requests})]:
@@ -58,7 +58,7 @@ class Role(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True):
-    """A patch of the pods of some jobs: their names, and the paths of the patch's metadata and pod spec."""
+    """A patch for the pods of some jobs: the jobs' names, and the paths of its metadata and pod spec."""
 
     jobs: tuple[str, ...]
     metadata: Path | None
@@ -109,7 +109,10 @@ def _targeted(translation: Translation) -> Iterator[Patch]:
 
 
 def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launcher_node: bool) -> None:
-    """Apply spec.trainer: the program to the trainer's job, variables and resources to each job of its nodes."""
+    """Apply spec.trainer.
+
+    The trainer's job gets the program; each job that runs nodes gets the variables and resources.
+    """
     translation.block(TRAINER)
     worker, launcher = roles[0], roles[-1]
     trainers = [role for role in roles if role.job.step == STEP] or [launcher]
@@ -135,7 +138,7 @@ def _beside_launcher(translation: Translation, worker: Role, launcher: Role, *, 
 
 
 def _one_image(translation: Translation, worker: Role) -> None:
-    """Give the nodes the image of spec.trainer, which the Trainer gives to the launcher alone."""
+    """Set the image of spec.trainer in the nodes, too, because the Trainer itself sets it only in the launcher."""
     image, theirs = (*TRAINER, "image"), (*worker.job.container, "image")
     given, before = translation.source.get(image), translation.source.get(theirs)
     if given is None:

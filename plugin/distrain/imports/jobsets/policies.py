@@ -15,7 +15,7 @@ CLAIMS = (
     "the JobSet made one claim for all pods; here each worker gets its own, which its initContainers fill, and which "
     "is deleted with the pod: keep results in output.uri, or in a claim that you make"
 )
-# The owners of labels and annotations that JobSet and Kubernetes' Job set in their pods.
+# Prefixes of the labels and annotations that JobSet and Kubernetes' Job controller set in their pods.
 OWNERS = ("jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
@@ -81,14 +81,15 @@ def _claim(translation: Translation, pod: Path, path: Path, mounted: set[str | N
 
 
 def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
-    """Note the variables that read a label or annotation which only JobSet, or a Job, sets in its pods."""
+    """Add a note for each variable that reads a label or annotation that only JobSet or the Job controller sets."""
     own = KUBEFLOW[translation.job["kind"]].versions[0].environment
     for pod in pods:
         for key in ("containers", "initContainers"):
             for container in translation.get((*pod, key)) or []:
                 for entry in container.get("env") or []:
                     field = str(Ledger(entry).get(("valueFrom", "fieldRef", "fieldPath"), ""))
-                    # The chart refuses a variable that the operator sets, and the list of left-out values then says so.
+                    # The chart refuses a variable that the operator sets itself. The list of left-out values then says
+                    # so.
                     if any(owner in field for owner in OWNERS) and entry.get("name") not in own:
                         name = f"{quoting.key(container.get('name'))}: variable {quoting.key(entry.get('name'))}"
                         translation.notes.append(
@@ -97,7 +98,7 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
 
 
 def lose_owned(translation: Translation, path: Path) -> None:
-    """List as left out the labels and annotations at this path that only JobSet reads."""
+    """List the labels and annotations at this path that only JobSet reads as left out."""
     translation.lose((*path, "annotations", TOPOLOGY), TOPOLOGY_WHY)
     for key in ("labels", "annotations"):
         for name in translation.block((*path, key)):

@@ -18,7 +18,7 @@ from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
-# The container in which the Trainer runs the program: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
+# The Trainer runs the program in the container of this name: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
 NODE = "node"
 MPI_PROGRAMS = {name for name, starter in PROGRAMS.items() if starter == MPI}
 JOB_WHY = "the chart makes no Job of its own for these pods"
@@ -30,7 +30,7 @@ TOPOLOGY_WHY = "JobSet kept other Jobs off these nodes; set workers.topology or 
 
 
 class ReplicatedJob(Struct, frozen=True):
-    """A replicated job: its name, its path, the step of a TrainJob that it is, and the index of its main container."""
+    """A replicated job: its name, its path, its step in a TrainJob, and the index of its main container."""
 
     name: str
     path: Path
@@ -39,7 +39,7 @@ class ReplicatedJob(Struct, frozen=True):
 
     @property
     def spec(self) -> Path:
-        """The path of its Job's spec."""
+        """The path of the spec of its Job."""
         return (*self.path, "template", "spec")
 
     @property
@@ -79,7 +79,7 @@ def _read(translation: Translation, path: Path) -> ReplicatedJob:
 
 
 def count_pods(translation: Translation, job: ReplicatedJob) -> tuple[int, tuple[Path, ...]]:
-    """Return the number of a job's pods, and the source's paths of this number."""
+    """Return the number of a job's pods, and the paths in the source that set this number."""
     replicas, parallelism = (*job.path, "replicas"), (*job.spec, "parallelism")
     number = translation.number(replicas, 1) * translation.number(parallelism, 1)
     given = [path for path in (parallelism, replicas) if translation.source.get(path) is not None]
@@ -99,7 +99,7 @@ def runs(words: Sequence[str], programs: set[str]) -> bool:
 
 
 def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None:
-    """Copy a job's pod template to a role at this path of the new job; the main container becomes the first."""
+    """Copy a job's pod template to a role at this path of the new job, with the main container first in the list."""
     template = (*target, "template")
     translation.copy((*template, "metadata"), (*job.pod, "metadata"))
     for key in translation.block((*job.pod, "spec")):
@@ -112,7 +112,7 @@ def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None
 
 
 def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[str] = ()) -> None:
-    """Settle the fields of a replicated job and its Job except the pods; `others` are the jobs that it waits for."""
+    """Settle all fields of a replicated job and of its Job, except the pods. The job waits for the jobs `others`."""
     source, spec = translation.source, job.spec
     translation.know(*((*job.path, key) for key in ("name", "replicas")), (*spec, "parallelism"))
     translation.know((*job.path, "template", "metadata", "labels", STEP_LABEL))
@@ -132,7 +132,7 @@ def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[st
         translation.know((*spec, "completions"))
     translation.lose((*spec, "completions"), "as many pods run as spec.parallelism says, and each is a worker")
     if source.get((*spec, "backoffLimit")) == 0:
-        # A Job without retries leaves restarts to the JobSet.
+        # A Job with a backoffLimit of 0 never retries, so the JobSet handles the restarts.
         translation.know((*spec, "backoffLimit"))
     annotations = (*job.path, "template", "metadata", "annotations", TOPOLOGY)
     translation.lose(annotations, TOPOLOGY_WHY)

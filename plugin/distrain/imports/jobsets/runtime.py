@@ -1,4 +1,4 @@
-"""Find the runtime that a TrainJob names, and build a stand-in for an unknown runtime."""
+"""Find the runtime that a TrainJob names, or build a substitute for a runtime that is not known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "trainer.kubeflow.org"
 VERSION = f"{GROUP}/v1alpha1"
 TRAINJOB, CLUSTER_RUNTIME, NAMESPACED_RUNTIME = "TrainJob", "ClusterTrainingRuntime", "TrainingRuntime"
 RUNTIMES = (CLUSTER_RUNTIME, NAMESPACED_RUNTIME)
-# The key of the runtime in the data of a TrainJob.
+# In the data of a TrainJob, the import keeps the runtime under this key.
 RUNTIME = "runtime"
 MPIRUN = re.compile(r"(?<![\w-])(mpirun|mpiexec)(?![\w-])")
 
@@ -59,7 +59,7 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
 
 
 def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
-    """Say that a TrainJob's runtime is not known, what policy stands in for it, and how to give it."""
+    """Say that a TrainJob's runtime is not known, which policy is assumed, and how the user can supply the runtime."""
     kind, name = map(quoting.key, reference(job))
     starter = "mpirun, with the launcher as one of the nodes" if "mpi" in policy else "torchrun"
     resource = f"{kind.lower()}s.{GROUP}"
@@ -73,7 +73,7 @@ def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
 
 
 def stand_in(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a runtime that says nothing but how the ranks start: with MPI if the TrainJob's command has mpirun."""
+    """Return a runtime that only says how the ranks start: with MPI if the TrainJob's command contains mpirun."""
     ledger = Ledger(job)
     words = [str(ledger.get(("spec", "trainer", key), "")) for key in ("command", "args")]
     container = {"name": NODE, "image": IMAGE}

@@ -38,14 +38,14 @@ PROCESSES: Path = ("spec", "trainer", "numProcPerNode")
 KINDS = {"torch": "PyTorchJob", "mpi": "MPIJob"}
 LAUNCHER = "launcher"
 TUNE = "command: tune run starts ranks itself if it has options of torchrun; remove them, as here each rank runs it"
-# The default names of the gang schedulers in a pod's schedulerName, by the key of podGroupPolicy.
+# For each key of podGroupPolicy, the gang scheduler's usual name in a pod's schedulerName.
 GANGS = {"volcano": ("volcano", "volcano"), "coscheduling": ("scheduler-plugins", "scheduler-plugins-scheduler")}
 FRAMEWORK_LABEL, TORCH_FRAMEWORKS = "trainer.kubeflow.org/framework", ("torch", "deepspeed", "torchtune")
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 
 
 def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a TrainJob; if its runtime is known, the data has it under the key RUNTIME."""
+    """Return the draft of a TrainJob. If its runtime is known, `data` contains the runtime under the key RUNTIME."""
     refuse_reference(data, origin)
     translation = _translation(data, origin)
     policy = _policy(translation)
@@ -66,7 +66,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Begin the translation of a TrainJob; use a stand-in for an unknown runtime."""
+    """Begin the translation of a TrainJob, with a substitute if its runtime is not known."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -92,7 +92,10 @@ def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[R
 
 
 def _policy(translation: Translation) -> str:
-    """Return the key of the runtime's mlPolicy that says how the ranks start; raise ValuesError for another key."""
+    """Return the key of the runtime's mlPolicy that says how the ranks start.
+
+    Raise ValuesError for a key that distrain does not support.
+    """
     found = translation.block(POLICY)
     known = [key for key in KINDS if key in found]
     others = [key for key in found if key not in (*KINDS, "numNodes")]
@@ -103,7 +106,7 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """Take the framework from the runtime's label, if otherwise only the image or the command could name it."""
+    """If otherwise only the image or the command would show the framework, use the framework in the runtime's label."""
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -156,7 +159,7 @@ def _metadata(translation: Translation) -> None:
 
 
 def _settings(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Carry over what the TrainJob says of the job as a whole, and the policies of the runtime."""
+    """Carry over what the TrainJob says about the whole job, and the policies of the runtime."""
     for key in ("suspend", "managedBy", "activeDeadlineSeconds"):
         translation.copy((*SPEC, key), (*SPEC, key))
     _gang(translation, roles)
@@ -187,7 +190,7 @@ def _gang(translation: Translation, roles: list[Role]) -> None:
 
 
 def _size(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Set the number of workers and of ranks in each."""
+    """Set the number of workers, and the number of ranks per worker."""
     path = NODES if translation.source.get(NODES) is not None else (*POLICY, "numNodes")
     number = translation.number(path, 1)
     translation.number((*POLICY, "numNodes"), 1)
@@ -213,7 +216,7 @@ def _with_launcher(translation: Translation, number: int, roles: list[Role]) -> 
 
 
 def _processes(translation: Translation, policy: str, worker: Role) -> None:
-    """Set the ranks of a node, if the source gives another number than the Trainer's default."""
+    """Set the number of ranks per node, if the source sets another number than the Trainer's default."""
     field = (*SPEC, "slotsPerWorker" if policy == "mpi" else "nprocPerNode")
     default = (*POLICY, policy, "numProcPerNode")
     if translation.source.get(PROCESSES) is not None:

@@ -1,4 +1,4 @@
-"""Carry over a program that a source has as one line of a shell."""
+"""Carry over a program that the source gives as one line for a shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND = ("command",)
 
 
 def carry_line(draft: Draft, line: str, path: Path) -> None:
-    """Set the command from a line such as `mpirun -np 4 python train.py`, and the values from mpirun's options."""
+    """Set the command from a line such as `mpirun -np 4 python train.py`, and other values from mpirun's options."""
     carry_words(draft, shell.words_of(line), text(path))
     draft.know(path)
 

@@ -1,6 +1,7 @@
 """List the options of the programs that start ranks: which of them take a value.
 
-Each list comes from the program's own source or help, which a comment names. A comment marks lists without a source.
+Each list comes from the program's own source or help, which a comment names. If a list has no such source, a comment
+says so.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ def names(text: str) -> frozenset[str]:
 
 
 MPI, HOROVOD, TORCH, ACCELERATE, DEEPSPEED, SRUN = "mpirun", "horovodrun", "torchrun", "accelerate", "deepspeed", "srun"
-# How many words follow an option. An option that is not here takes none; for Slurm and Hydra, see _count.
+# TWO has the options that two words follow, and ONE the options that one word follows. An option that is in neither
+# takes no value. For Slurm and Hydra, see _count.
 TWO = {MPI: names("mca gmca omca gomca prtemca pmixmca genv env"), HOROVOD: names("blacklist-cooldown-range")}
-# Open MPI: `mpirun --help all` of 4.1.4, and src/mca/schizo/ompi/schizo_ompi.c of prrte for 5.
+# Options of Open MPI: from `mpirun --help all` of 4.1.4, and for version 5 from src/mca/schizo/ompi/schizo_ompi.c of
+# prrte.
 OPEN_MPI = """
     am amca app arch bind-to c cartofile cf cpu-list cpu-set cpus-per-proc cpus-per-rank debugger default-hostfile
     display file forward-signals H hnp host hostfile initial-errhandler launch-agent machinefile map-by
@@ -22,12 +25,12 @@ OPEN_MPI = """
     personality ppr prefix preload-files pset rank-by rankfile report-events report-pid report-uri rf runtime-options
     spawn-timeout stdin stream-buffering timeout tmpdir tune wd wdir with-ft x xml-file xterm
     """
-# MPICH: `mpiexec.hydra --help` of 4.0.2.
+# Options of MPICH, from `mpiexec.hydra --help` of 4.0.2.
 HYDRA = """
     configfile demux envlist errfile-pattern f genvlist gpus-per-proc hosts iface launcher launcher-exec localhost
     membind nameserver order-nodes outfile-pattern ppn prepend-pattern rmk topolib usize
     """
-# Of Intel MPI, prun and Open MPI 1; not compared with a source.
+# Options of Intel MPI, prun and Open MPI 1. This list was not compared with a source.
 OTHER_MPI = "bootstrap dvm-uri machine perhost slot-list"
 ONE = {
     MPI: names(f"{OPEN_MPI} {HYDRA} {OTHER_MPI}"),
@@ -81,7 +84,7 @@ ONE = {
         rdzv-conf role t tee vm zero-stage zero3-init-flag zero3-save-16bit-model
         """
     ),
-    # deepspeed/launcher/runner.py, commit 2d991ba of deepspeedai/DeepSpeed.
+    # Options of DeepSpeed, from deepspeed/launcher/runner.py in commit 2d991ba of deepspeedai/DeepSpeed.
     DEEPSPEED: names(
         """
         H hostfile i include e exclude num-nodes min-elastic-nodes max-elastic-nodes num-gpus num-accelerators
@@ -89,8 +92,9 @@ ONE = {
         bind-core-list ssh-port
         """
     ),
-    # srun(1) of Slurm 22.05; the options of containers are those of pyxis, and not compared with a source. An option
-    # with an optional value, such as --kill-on-bad-exit[=0|1], takes it only after an equals sign.
+    # Options of srun, from srun(1) of Slurm 22.05. The container options belong to pyxis and were not compared with a
+    # source. An option with an optional value, such as --kill-on-bad-exit[=0|1], accepts that value only after an
+    # equals sign.
     SRUN: names(
         """
         A b B C c D d e F G i J L M m N n o p q r S T t W w x accel-bind account acctg-freq bb bbf bcast-exclude begin
@@ -106,12 +110,12 @@ ONE = {
         """
     ),
 }
-# Options whose name is a single letter may have their value in the same word, as in srun -N2.
+# For these programs, the value of a single-letter option may be in the same word, as in srun -N2.
 GLUED = {SRUN}
 
 
-# Options of Open MPI and Hydra without a value, from the same sources; an unknown option is judged by the word after
-# it. --display-topo takes a value in Open MPI 5 alone.
+# Options of Open MPI and Hydra without a value, from the same sources. For an option that is not listed, the next word
+# decides whether it is a value. Only in Open MPI 5 does --display-topo take a value.
 ALONE = names(
     """
     allow-run-as-root bind-to-core bind-to-none bind-to-socket bycore bynode byslot bysocket continuous d debug

@@ -1,7 +1,7 @@
 """Replace variables in the options of a program that starts ranks with the values that the source gives them.
 
-`srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py` if the source has ARGS="--nnodes 2": distrain
-takes the starter off the command, and an option that stays would become the program.
+`srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py` if the source has ARGS="--nnodes 2". distrain
+removes the starter and its options from the command. If $ARGS stayed there, it would be read as the program.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, nam
 from distrain.imports.launch.wrappers import chain
 
 ASSIGNMENT = re.compile(r"\w+\+?=")
-# Characters that would have another meaning once a value is part of the command's text.
+# Characters that a shell would interpret if a value that contains them became part of the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands after which the next one may not run: `test -n "$A" && A=1`.
+# After one of these commands, the next command may not run: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
-# Values refer to others, and each round replaces the variables of one level.
+# The value of a variable may refer to other variables. Each round replaces one level of references.
 ROUNDS, LONGEST = 20, 20_000
 
 
 def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
-    """Return the script with the variables of its starters replaced, and without assignments that this makes useless.
+    """Return the script with the variables of its starters replaced, without assignments that are then unused.
 
-    `given` has the values of the variables that the script's environment sets. Each command stays on its line.
+    `given` has the values of the variables that the script's environment sets. Each command keeps its line number.
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
-    # The variables that the value of a variable was made of.
+    # The variables from which the value of a variable was composed.
     parts: dict[str, set[str]] = {}
     texts: list[str] = []
     for before, command in zip((None, *commands), commands, strict=False):
@@ -70,21 +70,24 @@ def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
 
 
 def _harmless(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that hold no credential. A credential in an option would become a plain value."""
+    """Return the variables whose values are not credentials.
+
+    Otherwise a credential in an option would be written in plain text.
+    """
     return {
         name: value for name, value in given.items() if not is_credential(name, value) and not has_credential(value)
     }
 
 
 def assignments(command: Command) -> list[str]:
-    """Return NAME=VALUE of a command that only sets variables; nothing of any other command."""
+    """Return the NAME=VALUE words of a command that only sets variables; for any other command, return nothing."""
     words = [word.text for word in command.words]
     words = words[1:] if words[0] == "export" else words
     return words if words and all(ASSIGNMENT.match(word) for word in words) else []
 
 
 def _assign(known: dict[str, str], parts: dict[str, set[str]], before: Command | None, command: Command) -> None:
-    """Record the variables that a command sets; forget the value of each that it may set to another one."""
+    """Record the variables that a command sets. If the command may change a variable, forget its known value."""
     is_certain = before is None or (
         before.operator in ("\n", ";", "&&") and (before.operator != "&&" or before.words[0].text not in TESTS)
     )
@@ -131,7 +134,7 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Return the index of the first word of a starter that has a variable with a known value."""
+    """Return the index of the first word of a starter whose options contain a variable with a known value."""
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

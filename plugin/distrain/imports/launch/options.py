@@ -25,8 +25,8 @@ ELASTIC_WORDS = (
 MCA_OF_LAUNCHER = {
     f"{part}_{name}" for part in ("plm_rsh", "plm_ssh") for name in ("agent", "args", "no_tree_spawn")
 } | {"orte_default_hostfile", "prte_default_hostfile", "orte_keep_fqdn_hostnames"}
-# For each option of horovodrun, the variable that Horovod reads, and the factor from option to variable.
-# horovod/runner/common/util/config_parser.py
+# For each option of horovodrun: the variable that Horovod reads, and the factor by which the option's value is
+# multiplied. Source: horovod/runner/common/util/config_parser.py
 HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "fusion-threshold-mb": ("HOROVOD_FUSION_THRESHOLD", 2**20),
     "cycle-time-ms": ("HOROVOD_CYCLE_TIME", 1),
@@ -34,15 +34,16 @@ HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "timeline-filename": ("HOROVOD_TIMELINE", 1),
     "log-level": ("HOROVOD_LOG_LEVEL", 1),
 }
-# Options of pyxis, whose values are names and paths.
+# Options of pyxis whose values are names and paths, so that a message may show them.
 IN_CONTAINER = {"container-mounts", "container-name", "container-workdir", "mpi"}
 FLAGS, EXCLUDED = ("mpi", "flags"), ("network", "excludeInterfaces")
-# The chart's own flags. They stay unless the source has others: without them a rank gets one CPU of its worker.
+# The chart's own flags. They stay unless the source sets others. Without them, Open MPI binds each rank to one CPU of
+# its worker.
 USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 
 class Launch(Struct, frozen=True):
-    """Where the options stand in the source, and the ranks that distrain starts.
+    """The place of the options in the source, and the numbers of workers and of ranks per worker that distrain starts.
 
     `is_open_mpi` tells whether the flags are those of Open MPI.
     """
@@ -79,7 +80,7 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
 
 
 def _shown(option: Option) -> str:
-    """Return an option for a message; of srun's options, the value only if that cannot be free text."""
+    """Return an option for a message. The value of an srun option is included only if it cannot be free text."""
     name = SHORT.get(option.name, option.name)
     if option.starter != SRUN or name in SHOWN | IN_CONTAINER or option.name in ("", UNKNOWN):
         return option.shown
@@ -87,7 +88,7 @@ def _shown(option: Option) -> str:
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
-    """If mpirun replaces torchrun and the like, note the variables that mpirun does not set."""
+    """If mpirun replaces torchrun or a similar program, note the variables that mpirun does not set."""
     is_torch = draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind"))
     if (found := sorted(starters & {TORCH, ACCELERATE, DEEPSPEED})) and not is_torch:
         draft.note(
@@ -98,7 +99,7 @@ def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
 
 
 def _expected(launch: Launch, option: Option) -> int | None:
-    """Return the number that an option about the size of the job has here; None for other options."""
+    """Return the number that distrain uses in place of an option about the job's size; None for other options."""
     ranks = launch.workers * launch.slots
     for table, number in ((SIZE, ranks), (PER_WORKER, launch.slots), (WORKERS, launch.workers)):
         if option.name in table.get(option.starter, ()):
@@ -107,7 +108,7 @@ def _expected(launch: Launch, option: Option) -> int | None:
 
 
 def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
-    """Carry over torchrun's restarts, if the job itself says nothing of restarts."""
+    """Carry over torchrun's number of restarts, if the job itself does not set one."""
     target = ("job", "maxRestarts")
     policies = [(*place, "backoffLimit") for place in (("spec",), ("spec", "runPolicy"))]
     if draft.has(target) or any(draft.ledger.get(path) is not None for path in policies):
@@ -119,7 +120,7 @@ def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> None:
-    """List the variables that mpirun gave to the ranks, and that no pod of the source sets."""
+    """List the variables that mpirun passed to the ranks, but that no pod of the source sets."""
     sections = ((), *((section,) for section in ("launcher", "workers", "servers", "scheduler")))
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})
@@ -265,7 +266,7 @@ def _none(draft: Draft, launch: Launch, option: Option) -> bool:
 def _srun(draft: Draft, launch: Launch, option: Option) -> bool:
     if option.name == "export":
         carry_exported(draft, option.value, f"{launch.place}: --export")
-    # The image is a part of the batch script.
+    # The batch script itself names the image.
     return option.name in ("container-image", "export")
 
 

@@ -16,9 +16,9 @@ from distrain.imports.launch.starters import MENTION, Option, Started, started
 from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
-# Commands of a shell that prepare the program, so that each rank needs them.
+# Commands of a shell that prepare the program. Each rank needs them, so they stay in the command.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
-# The option of srun with which the program is the name of a file with several programs.
+# With this option of srun, the argument is not a program, but a file that lists several programs.
 MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
@@ -27,7 +27,7 @@ SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printen
 class Program(Struct, frozen=True):
     """The words of the program, the starter that was before the program, and the starter's options.
 
-    `left` has the parts of the command that are left out, and the reasons. If the program cannot be found in the
+    `left` has the parts of the command that are left out, each with the reason. If the program cannot be found in the
     command, the first word is the placeholder that `check` refuses.
     """
 
@@ -65,7 +65,7 @@ def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> 
 
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    """Return the placeholder for an mpirun that starts several programs, as in `mpirun -np 2 a : -np 2 b`."""
     if any(option.name == MULTIPLE for option in found.options):
         why = "srun starts the programs that this file lists; distrain runs one: write it as command"
         return Program((PROGRAM,), found.starter, (), ((quoting.command(words[found.index :]), why),))
@@ -76,7 +76,7 @@ def _several(found: Started, words: Sequence[str]) -> Program | None:
 
 
 def _open(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder if a variable holds either options of the starter or the program."""
+    """Return the placeholder if it is unclear whether a variable contains options of the starter or the program."""
     if not found.is_open:
         return None
     name = quoting.key(words[found.program])
@@ -89,7 +89,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without exec and the like, and without python3 before a program that is not a Python program."""
+    """Return the words without exec or similar words, and without python3 before a program in another language."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -117,7 +117,7 @@ def _of_script(words: Sequence[str], index: int) -> Program:
     setup, left = _split(commands[: places[0]], script)
     left += _behind(commands, places[0], script)
     program = _body(commands[places[0]], found, script)
-    # With exec, the program itself gets SIGTERM, and not the shell.
+    # With `exec`, the program itself receives SIGTERM. Otherwise only the shell would.
     is_exec = setup and not re.match(r"\w+=|exec\s", program)
     body = f"{setup}{'exec ' if is_exec else ''}{program}"
     simple = shell.commands(body)
@@ -128,7 +128,7 @@ def _of_script(words: Sequence[str], index: int) -> Program:
 
 
 def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
-    """Tell whether a starter is named anywhere but at the beginning of a command."""
+    """Tell whether a text names a starter anywhere except at the beginning of a command."""
     begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
     return len(MENTION.findall(script)) > begun
 
@@ -140,7 +140,7 @@ def _is_plain(commands: Sequence[Command], place: int) -> bool:
 
 
 def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the commands that each rank needs, and those that the launcher ran once."""
+    """Return the commands that each rank needs, and the commands that the launcher ran once."""
     setup, left = "", []
     for command in before:
         words, name = script[command.start : command.end].strip(), command.words[0].text
@@ -170,7 +170,7 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # The shell's keyword time measured mpirun; `exec time` would need a program of that name in the image.
+    # `time` was a keyword of the shell. It is removed, because `exec time` needs a program called time in the image.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

@@ -1,4 +1,4 @@
-"""List the options of the programs that start ranks whose work distrain does itself, and what replaces them."""
+"""List options of the programs that start ranks. distrain does their work itself; each entry says how."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WORKERS = {
 }
 # Options of horovodrun's elastic mode.
 ELASTIC = {"min-np", "min-num-proc", "max-np", "max-num-proc", "host-discovery-script"}
-# The files that mpi-operator, ksonnet's openmpi and stable/horovod write.
+# Names of hostfiles that mpi-operator, ksonnet's openmpi and stable/horovod write.
 HOSTFILES = ("/etc/mpi/hostfile", "/kubeflow/openmpi/assets/hostfile", "/horovod/generated/hostfile")
-# Options with a value that distrain also uses.
+# Options with the value that distrain uses itself, so that nothing is lost without the option.
 SAME = {
     MPI: {("allow-run-as-root", ""), ("launcher", "ssh"), ("bootstrap", "ssh")}
     | {(name, file) for name in names("hostfile machinefile default-hostfile") for file in HOSTFILES},
@@ -53,11 +53,14 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 
 
 def _why(**reasons: str) -> dict[str, str]:
-    """Map each option to its reason; each argument is the name of a reason, with the options as one text."""
+    """Map each option to its reason.
+
+    The name of an argument is the name of a reason, and its value lists the options.
+    """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 
 
-# An option without a name is the path of the program that starts the ranks.
+# If an option has no name, its value is the path of the program that starts the ranks.
 WHY: dict[str, dict[str, str]] = {
     MPI: {
         "": PATH,

@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
-# Characters other than quotes that have a meaning for a shell inside a word.
+# Characters, except quotes, that a shell interprets inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 # Where a command begins.
 BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)[ \t]*"
-# Syntax beyond simple commands, and its name in messages.
+# Shell syntax that is more than simple commands, and the name of this syntax in messages.
 BEYOND = (
     (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
     (rf"{BEGIN}(?:if|case)\s", "a condition"),
@@ -27,7 +27,7 @@ BEYOND = (
     (r"\w\+?=\(", "an array"),
     (r"^[ \t]*[({]", "a group of commands"),
 )
-# A text in quotes, an escaped character, a here-document, a comment, or any other character.
+# Matches a quoted text, an escaped character, a here-document, a comment, or any other character.
 PIECE = re.compile(
     r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?<!<)<<-?[ ]*(?P<quote>["']?)(?P<end>\w+)(?P=quote)[^\n]*\n"""
     r".*?\n\t*(?P=end)(?=\n|\Z)"
@@ -35,7 +35,7 @@ PIECE = re.compile(
     re.DOTALL,
 )
 SYNTAX = re.compile("|".join(f"({pattern})" for pattern, _ in BEYOND), re.MULTILINE)
-# Quoted texts, escaped characters and comments, in which no syntax counts.
+# Matches quoted texts, escaped characters and comments. Operators inside of them have no meaning for a shell.
 PLAIN_TEXT = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|(?<![^\s;&|(])\#[^\n]*""", re.DOTALL)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
@@ -101,12 +101,15 @@ def _beyond(script: str) -> re.Match[str] | None:
 
 
 def _masked(found: re.Match[str]) -> str:
-    """Return as many other characters. A quoted text stays a word, and a line that goes on stays one line."""
+    """Replace quotes, comments and escaped characters by as many other characters.
+
+    A quoted text stays one word, and a line that continues on the next line stays one line.
+    """
     return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
 
 
 def _split(script: str) -> tuple[list[Command], int | None]:
-    """Return the simple commands, and the index of a word whose quote is open at the end of the script."""
+    """Return the simple commands. If a quote is open at the end of the script, also return the index of its word."""
     found: list[Command] = []
     words: list[Word] = []
     place = start = 0
@@ -138,7 +141,7 @@ def without_comments(script: str) -> str:
 
 
 def _word(script: str, start: int) -> Word | None:
-    """Return the word that begins here; None if a quote is open at the end."""
+    """Return the word that begins at this index; None if its quote is never closed."""
     text, quote, place = "", "", start
     while place < len(script):
         char = script[place]

@@ -1,7 +1,7 @@
 """Take the programs that start ranks off a command: mpirun, horovodrun, torchrun, srun and the like.
 
-The chart starts the ranks itself, so the rest of the command is the program. The options are returned; options.py
-converts them to values.
+The chart starts the ranks itself, so the rest of the command is the program. This module returns the options of these
+programs, and options.py converts them to values.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ MODULES = {
     "accelerate.commands.launch": ACCELERATE,
     "deepspeed.launcher.runner": DEEPSPEED,
 }
-# Any of the starters in a text, such as a script that is too complex to be split.
+# Finds a program that starts ranks anywhere in a text, for example in a script that is too complex to be split into
+# commands.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
     r"|accelerate\s+launch\b|-m\s+(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner)\b"
 )
 PYTHON = re.compile(r"python[0-9.]*")
-# A variable in the forms of a shell and of Kubernetes; ${NAME[@]} are the items of an array.
+# A reference to a variable, as a shell or Kubernetes writes it. ${NAME[@]} stands for the items of an array.
 REFERENCE = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*)|\((?P<pod>[A-Za-z_]\w*)\)"
     r"|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?](?:[^{}]|\{[^{}]*\})*)?\})"
 )
-# The name of a variable that holds options, not the program.
+# A variable with such a name usually holds options, and not the program.
 OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|PARAM", re.IGNORECASE)
-# In place of an option's name: a variable that holds options, and whose value is not known.
+# Stands for an option's name if a variable holds options and its value is not known.
 UNKNOWN = "$"
 USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "/usr/local/bin")}
 
@@ -87,10 +88,11 @@ class Option(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """A command taken apart: the starter's name and index, its options, and the index of the program.
+    """A split command: the starter's name and index, its options, and the index of the program.
 
-    `python` is the interpreter that runs a program that is a Python file, for starters that need none before it.
-    `is_open` tells that the word at `program` is a variable that holds options, or the program.
+    `python` is the interpreter that the chart must add before a program that is a Python file, because the starter
+    needed none. If `is_open` is true, the word at `program` is a variable, and it is unclear whether it contains
+    options or the program.
     """
 
     starter: str
@@ -102,7 +104,7 @@ class Started(Struct, frozen=True):
 
 
 def started(words: Sequence[str]) -> Started | None:
-    """Return a command that begins with a starter, taken apart; None for any other command.
+    """Split a command that begins with a starter into its parts; return None for any other command.
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
@@ -118,7 +120,7 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Return a command that begins with a starter, without looking for another one behind it."""
+    """Split a command that begins with a starter. A second starter after the first is not split off."""
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:
@@ -149,13 +151,13 @@ def started_by_one(words: Sequence[str]) -> Started | None:
 
 
 def name_of(word: str) -> str:
-    """Return the name of the variable that is the whole word; an empty string for any other word."""
+    """Return the name of the variable if the word is only a variable, otherwise an empty text."""
     found = REFERENCE.fullmatch(word)
     return str(found["plain"] or found["braced"] or found["pod"]) if found else ""
 
 
 def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether a word is a variable that holds options: by its name, or by the word after it."""
+    """Tell whether a word is a variable that contains options, judged by its name or by the word after it."""
     if not name_of(words[place]) or place + 1 >= len(words):
         return bool(OF_OPTIONS.search(name_of(words[place])))
     following, more = words[place + 1], _starter(words, place + 1)[0]
@@ -170,7 +172,7 @@ def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
 
 
 def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether the word is a variable of which neither is certain: that it holds options, or the program."""
+    """Tell whether the word is a variable that may contain either options or the program."""
     if place + 1 >= len(words) or not name_of(words[place]):
         return False
     following = words[place + 1]
@@ -197,7 +199,7 @@ def first_word(words: Sequence[str]) -> int:
 
 
 def _starter(words: Sequence[str], start: int) -> tuple[str, int, str]:
-    """Return the starter's name, the index of its first option, and the Python that it runs programs with."""
+    """Return the starter's name, the index of its first option, and the Python that runs the program for it."""
     following = [PurePosixPath(word).name for word in words[start : start + 1]] + list(words[start + 1 : start + 4])
     if not following:
         return "", start, ""

@@ -1,4 +1,4 @@
-"""Find the variables that a command reads and nothing sets: a shell reads them as empty, without an error."""
+"""Find the variables that a command reads but nothing sets. A shell treats them as empty and reports no error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
 from distrain.imports.secrets import quoting
 
-# Variables that a shell or kubelet sets, and lists of folders that scripts extend and that may be empty.
+# Variables that a shell or kubelet sets, and variables such as PATH: lists of folders that scripts extend, and that may
+# be empty at first.
 ALWAYS = {
     *(
         "HOME",
@@ -32,18 +33,18 @@ ALWAYS = {
     *("LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
     *("DISTRAIN_GPUS", "DISTRAIN_JOB", "DISTRAIN_POD_UID"),
 }
-# Variables that the starter sets in each rank.
+# Variables that mpirun, torchrun or srun sets in each rank.
 OF_TORCHRUN = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+|PET_\w+")
 OF_MPI = re.compile(r"(OMPI|PMIX|PRTE|PMI)_\w+")
 OF_SERVERS = {"tensorflow": re.compile(r"TF_CONFIG"), "mxnet": re.compile(r"DMLC_\w+")}
 # $NAME and ${NAME...}, but not ${NAME:-a value}, which has a default.
 USED = re.compile(r"(?<!\\)\$(?:(?P<plain>[A-Za-z_]\w*)|\{[#!]?(?P<braced>[A-Za-z_]\w*)(?!\w|:?[-+=?]))")
 OF_KUBERNETES = re.compile(r"\$\((?P<plain>[A-Za-z_]\w*)\)")
-# The arguments of a script; those of its functions, and $1 of awk in single quotes, are others.
+# Positional arguments of a script. The arguments of its functions, and $1 of awk in single quotes, do not match.
 ARGUMENT = re.compile(r"(?<!\\)\$(?:[1-9@*#]|\{(?:[1-9]\d*|[@*#])\})")
 FUNCTION, QUOTED = re.compile(r"\(\s*\)"), re.compile(r"'[^']*'")
 OF_SLURM, GPUS = "SLURM_", "DISTRAIN_GPUS"
-# For the variables of Slurm, those of torchrun and of Open MPI that have the same value.
+# For each variable of Slurm, the variables of torchrun and of Open MPI with the same value.
 EQUAL = {
     "PROCID": ("RANK", "OMPI_COMM_WORLD_RANK"),
     "LOCALID": ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -63,7 +64,7 @@ OTHERS = {
     **dict.fromkeys(("CPUS_PER_TASK", "CPUS_ON_NODE"), "write the number of workers.cpu"),
     **dict.fromkeys(("NODELIST", "JOB_NODELIST"), "distrain says how the ranks find each other: write no hosts"),
 }
-# NAME=VALUE with the end of the value, and other commands that set a variable.
+# NAME=VALUE, including the end of the value, and other commands that set a variable.
 ASSIGNED = re.compile(r"""(?<![\w$-])(\w+)\+?=(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\([^)]*\)|[^\s;&|"'])*""")
 SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|mapfile(?:\s+-\w+)*)\s+([A-Za-z_]\w*)")
 
@@ -85,7 +86,7 @@ def note_unset(draft: Draft) -> None:
 
 
 def _instead(draft: Draft, name: str) -> str:
-    """Return what takes the place of a variable of Slurm, by its name without the prefix."""
+    """Return the advice for a variable of Slurm. `name` is given without the prefix."""
     if name in ("NNODES", "JOB_NUM_NODES"):
         return f"write {draft.value(('workers', 'replicas'), 1)} into command, the number of workers.replicas"
     is_torchrun = is_of_starter(draft, "RANK")
@@ -98,13 +99,13 @@ def _instead(draft: Draft, name: str) -> str:
 
 
 def _arguments(command: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments of a script, as in $1 and "$@", that a script at the end of the command reads."""
+    """Yield the positional arguments, such as $1 and "$@", that a script at the end of the command reads."""
     if command and is_script(command, len(command) - 1) and not FUNCTION.search(command[-1]):
         yield from (found[0] for found in ARGUMENT.finditer(QUOTED.sub("", command[-1])))
 
 
 def note_starters(draft: Draft) -> None:
-    """Note the command's variables that hold a starter: with it, distrain would start the ranks twice."""
+    """Note the command's variables that contain a starter, because distrain would then start the ranks twice."""
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}
     for section in ((), ("workers",)):
@@ -119,7 +120,7 @@ def note_starters(draft: Draft) -> None:
 
 
 def set_by(draft: Draft) -> set[str]:
-    """Return the names of the variables that the values set in the pods that run the command."""
+    """Return the names of all variables that the values set in pods that run the command."""
     sections = ((), ("workers",))
     lists = [draft.value((*section, "env"), []) for section in sections]
     names = {str(entry.get("name")) for entries in lists for entry in entries if isinstance(entry, dict)}

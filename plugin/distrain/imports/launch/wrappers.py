@@ -18,10 +18,10 @@ LATE = "set PYTHONUNBUFFERED to 1 in env if lines come late"
 
 
 class Kind(Struct, frozen=True):
-    """A program that wraps another one: its options with a value, and the number of its arguments before the program.
+    """A kind of wrapper program: its options with a value, and the number of its arguments before the wrapped program.
 
-    `why` is the next step for what the wrapper did; empty if nothing is lost without it. `commands` are the subcommands
-    of which one must follow.
+    `why` tells the user how to replace what the wrapper did. It is empty if nothing is lost without the wrapper. If
+    `commands` is not empty, one of these subcommands must follow the wrapper's name.
     """
 
     options: frozenset[str] = frozenset()
@@ -30,7 +30,7 @@ class Kind(Struct, frozen=True):
     commands: tuple[str, ...] = ()
 
 
-# From each program's own --help: coreutils 9, util-linux 2.38, numactl 2.0.
+# The options come from each program's own --help: coreutils 9, util-linux 2.38, numactl 2.0.
 PLAIN = {
     "time": Kind(names("f format o output")),
     "exec": Kind(names("a")),
@@ -47,7 +47,8 @@ PLAIN = {
     "unbuffer": Kind(why=LATE),
     "timeout": Kind(names("s signal k kill-after"), 1, "set job.activeDeadlineSeconds"),
 }
-# `apptainer exec --help` of 1.3, which are also those of Singularity 3; the others are not compared with a source.
+# These options come from `apptainer exec --help` of 1.3 and also apply to Singularity 3. The options of the other
+# programs were not compared with a source.
 SINGULARITY = names(
     """
     add-caps app apply-cgroups B bind blkio-weight blkio-weight-device cdi-dirs cpu-shares cpus cpuset-cpus cpuset-mems
@@ -86,7 +87,7 @@ class Wrapper(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """What a command has before its program: the wrappers, whether a starter of ranks, and the program's index."""
+    """What precedes a command's program: the wrappers, whether there is a starter of ranks, and the program's index."""
 
     wrappers: tuple[Wrapper, ...]
     has_starter: bool
@@ -94,7 +95,7 @@ class Chain(Struct, frozen=True):
 
 
 def chain(words: Sequence[str]) -> Chain:
-    """Take the wrappers and the starters off a command."""
+    """Remove the wrappers and the starters from the beginning of a command."""
     found: list[Wrapper] = []
     place, has_starter = 0, False
     while place < len(words):
@@ -104,7 +105,7 @@ def chain(words: Sequence[str]) -> Chain:
             found.append(wrapper)
             place = wrapper.stop
         elif words[place] == "env":
-            # Its options, and values that a shell makes, stay in the command.
+            # Options of env, and values that the shell computes, stay in the command.
             place += 1
         elif one := started_by_one(words[place:]):
             has_starter = True
@@ -141,7 +142,7 @@ def _wrapper(words: Sequence[str], start: int) -> Wrapper | None:
 
 
 def _env(words: Sequence[str], start: int) -> Wrapper | None:
-    """Return an env that only sets variables to values as they are written."""
+    """Return an `env` wrapper that only sets variables to literal values."""
     stop = start + 1
     while stop < len(words) and re.match(r"[A-Za-z_]\w*=[^$`]*$", words[stop]):
         stop += 1

@@ -1,1 +1,1 @@
-"""Find what may be a credential in a source, and quote the source in messages without it."""
+"""Find texts in a source that may be credentials, and quote the source in messages without them."""

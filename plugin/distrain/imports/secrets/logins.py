@@ -1,8 +1,9 @@
-"""Find the credentials in commands that log in: an argument after others, or the value of a short option.
+"""Find credentials in commands that log in, either as a positional argument or as the value of a short option.
 
-The names of such arguments say nothing (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the programs that
-people use in job scripts, each with its secret arguments. The list was not compared with each program's help. A program
-that is missing here only matters if its command is carried: commands that are left out are shown without arguments.
+No option's name tells that such an argument is secret (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the
+programs that people use in job scripts, each with its secret arguments. The list was not compared with each program's
+help. If this list lacks a program, its arguments can become visible only if the import carries its command over:
+messages show commands that are left out without their arguments.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from msgspec import Struct
 class Login(Struct, frozen=True):
     """A command that logs in: the words after the program, its secret options, and its first secret argument.
 
-    `first` is the number of arguments before it; None if no argument is secret. With `named`, the argument before it
-    has to be the name of a credential.
+    `first` is the number of arguments before the first secret argument; None if no argument is secret. With `named`,
+    the first secret argument must follow an argument that is the name of a credential.
     """
 
     words: tuple[str, ...] = ()
@@ -72,28 +73,29 @@ NAMED = re.compile(
     r"|credentials?|connection_string|extraheader|http-basic[\w.-]*)"
 )
 PROGRAM = re.compile(rf"(?<![\w.$/-])(?:[^\s\"'`;&|()]{{0,200}}/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
-# A word of a command in a script. Quotes within a word hold no space, so that the end of a script in quotes is no word.
+# A word of a command in a script, with or without quotes. Inside quotes, a word contains no space. Otherwise the end of
+# a quoted script would count as a word.
 WORD = re.compile(
     r"""(?:[ \t]|\\\n)+(?:"(?P<double>(?:[^"\\]|\\.)*)"(?=[\s;&|)`]|\Z)|'(?P<single>[^']*)'(?=[\s;&|)`]|\Z)"""
     r"""|(?P<plain>(?:[^\s;&|"'`()<>]|"[^"\s]*"|'[^'\s]*')+))"""
 )
-# The number of a command's words that are looked at.
+# Only the first words of a command are searched, at most this number.
 MOST = 60
 QUOTES = re.compile(r"[\"'\\]*")
-# What a script writes into a program that logs in, or into a file for credentials.
+# What a script pipes into a program that logs in, or writes into a file of credentials.
 PIPED = re.compile(
     r"""\b(?:echo|printf)((?:\s+(?:"[^"\n]*"|'[^'\n]*'|[^\s;&|"'<>]+))+)\s*"""
     r"(?=\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
     r"|(?:\|\s*(?:sudo\s+)?tee(?:\s+-a)?|>{1,2})\s*[^\s;&|]*(?:token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg)\w*)",
     re.IGNORECASE,
 )
-# The words of PIPED that are secret: those that are no options, and no formats of printf.
+# Words in the text that PIPED finds which are secret: neither options nor format strings of printf.
 ARGUMENT = re.compile(r"""(?<=[\s"'])(?!-)[^\s"'$%][^\s"']*""")
 HERE = re.compile(
     r"(?:\blogin\b|-stdin\b|token|passw|secret|key|\bkinit\b|\bsudo\s+-S)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
     re.IGNORECASE,
 )
-# A word on a line that tells of a credential in the here-document behind it.
+# If one of these words is on the line, the here-document that follows contains a credential.
 TELLING = re.compile(
     r"token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg|\blogin\b|\bftp\b", re.IGNORECASE
 )
@@ -101,11 +103,11 @@ DOCUMENT = re.compile(
     r"^(?P<line>[^\n]*(?<!<)<<-?[ ]*[\"']?(?P<end>\w+)[\"']?[^\n]*)\n(?P<secret>.*?)\n\s*(?P=end)\b",
     re.MULTILINE | re.DOTALL,
 )
-# A function of a program in Python or another language.
+# A call of a login function in Python or another language.
 CALL = re.compile(
     r"(?:login|auth\w*|set_(?:token|key|password))\(\s*\\?[\"'](?P<secret>[^\"'\\]{6,})\\?[\"']", re.IGNORECASE
 )
-# What sed writes in the place of a word that tells of a credential.
+# The replacement in a sed command, if the replaced text is the name of a credential.
 SED = re.compile(
     r"\bs(?P<sign>[/|#,@])(?:(?!(?P=sign))[^\n]){0,80}?(?:token|secret|passw|key)(?:(?!(?P=sign))[^\n]){0,80}(?P=sign)"
     r"(?P<secret>(?:(?!(?P=sign))[^\n$])+)(?P=sign)",
@@ -140,7 +142,7 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word of the command that goes on here, without quotes."""
+    """Yield start and end of each word of the command that continues at this index, without quotes."""
     for _ in range(MOST):
         word = WORD.match(text, place)
         if not word:
@@ -169,7 +171,7 @@ def _of(login: Login, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
 
 
 def _values(option: str, words: Sequence[str], begin: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the values of an option: in the next word, behind =, or for a short option in the same word."""
+    """Yield the values of an option: the next word, the text after =, or the rest of a short option's word."""
     for index, word in enumerate(words[begin:], begin):
         following = index + 1 if index + 1 < len(words) and _is_secret(words[index + 1]) else None
         is_short, sign = not option.startswith("--"), len(option) + (word[len(option) : len(option) + 1] == "=")
@@ -180,5 +182,5 @@ def _values(option: str, words: Sequence[str], begin: int) -> Iterator[tuple[int
 
 
 def _is_secret(word: str) -> bool:
-    """Tell whether an argument may be secret: no variable, and no address without a login."""
+    """Tell whether an argument may be secret. A variable is not secret, and neither is an address without a login."""
     return bool(word) and not word.startswith(("$", "…")) and not URL.fullmatch(word)

@@ -1,7 +1,8 @@
-"""Quote a source in messages and comments without a credential. All source text in a message comes from here.
+"""Quote a source in messages and comments without showing credentials.
 
-No name tells that an argument of `mc alias set s3 URL KEY SECRET` is secret. So of a command only the program and a
-known sub-command are quoted, and a value only if it is a number or looks like plain words.
+Every text of a source that a message shows passes through this module. In `mc alias set s3 URL KEY SECRET`, for
+example, no name shows that an argument is secret. So a quoted command shows only the program and a known sub-command. A
+value is quoted only if it is a number or looks like plain words.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from distrain.imports.secrets.names import OF_NAME, OF_VALUE, has_parts
 from distrain.redact import HIDDEN
 
 REST = "…"
-# The longest value that is quoted.
+# Longer values are not quoted in messages.
 LONGEST = 100
 PLAIN = re.compile(r"[\w\-+./:=,@~()\[\]{}$%*#^<>' ]*", re.ASCII)
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
-# A name that Kubernetes accepts for an object or a container.
+# A valid name of a Kubernetes object or container.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 PROGRAM = re.compile(r"(?=.{1,32}$)[A-Za-z]+\d{0,3}(?:[._+-](?:[A-Za-z]+\d{0,2}|\d{1,2}))*|[.:\[]")
 VARIABLE = re.compile(r"[A-Za-z_]\w*(?=\+?=)")
-# An option; a short one may have its value in the same word, as in -pPASSWORD.
+# An option. The value of a single-letter option may be in the same word, as in -pPASSWORD.
 OPTION = re.compile(r"--[A-Za-z][A-Za-z_-]{0,40}(?==|$)|-[A-Za-z](?!\w*=)")
-# Words after a program that say what the program did. Another first argument may be a password.
+# Known sub-commands: the first argument of a program, which says what the program did. Any other first argument may be
+# a password, so messages do not show it.
 SUB_COMMANDS = {
     *("activate", "add", "alias", "apply", "auth", "build", "clone", "config", "configure", "copy", "cp", "create"),
     *("download", "export", "extract", "fetch", "get", "host", "import", "init", "install", "launch", "load", "login"),
@@ -53,7 +55,7 @@ SUB_COMMANDS = {
 def command(words: Sequence[str]) -> str:
     """Return a command that is left out: its program and known sub-command, and … for all other words.
 
-    A command that only sets variables has their names.
+    For a command that only sets variables, the names of the variables are shown.
     """
     named = [VARIABLE.match(word) for word in words]
     start = next((place for place, found in enumerate(named) if not found), len(words))
@@ -92,7 +94,7 @@ def value(found: Any) -> str:
 
 
 def literal(found: Any) -> str:
-    """Return a value as value() does, a text in quotes."""
+    """Like value(), but put a text in quotes."""
     shown = value(found)
     return repr(found) if isinstance(found, str) and shown == found else shown
 

@@ -18,7 +18,7 @@ from distrain.imports.slurm.script import carry_script
 from distrain.imports.slurm.size import carry_size
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-# Names that occur in scripts for PyTorch, and the variables of PyTorch's rendezvous.
+# Names that occur in scripts for PyTorch, and variables with which PyTorch's ranks find each other.
 TORCH = re.compile(
     r"torch|lightning|accelerate|deepspeed|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend", re.IGNORECASE
 )
@@ -66,7 +66,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _left_out(draft: Draft, script: str) -> None:
-    """List the options that are no values, and those that a later line sets again."""
+    """List as left out the options that become no value of the chart, and the options that a later line overrides."""
     found = entries(script, draft.origin)
     last = {entry.name: entry for entry in found}
     for entry in found:
@@ -91,7 +91,7 @@ def _kind(draft: Draft, script: str) -> None:
 
 
 def _time(draft: Draft) -> None:
-    """Carry over the time limit; without one, a run has none here, too."""
+    """Carry over the time limit. A script without a time limit becomes a run without one."""
     limit = str(draft.ledger.get(("time",), ""))
     if seconds := _seconds(limit):
         draft.carry(("job", "activeDeadlineSeconds"), seconds, ("time",), why=limit)

@@ -11,7 +11,7 @@ from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 NO_IMAGE = "it is no image of a registry; push it to one (docs/images.md says how), and name it in image.repository"
-# Containers whose images are those of a registry.
+# Container programs that take their image from a registry.
 OF_REGISTRIES = {"docker", "podman", "podman-hpc", "nerdctl"}
 VARIABLES, GPUS = {"env", "e", "set-env"}, {"nv", "nvccli", "rocm", "gpus"}
 MOUNTS = {"B", "bind", "b", "mount", "v", "volume", "V", "M"}
@@ -19,7 +19,7 @@ FOLDERS = {"pwd", "cwd", "cd", "w"}
 
 
 def carry_wrapper(draft: Draft, wrapper: Wrapper, shown: str, place: str) -> None:
-    """Set the values of a wrapper, whose text is `shown`, and list the rest as left out."""
+    """Set the values of a wrapper, whose text in messages is `shown`, and list the rest of the wrapper as left out."""
     if wrapper.is_container:
         _carry_container(draft, wrapper, place)
     elif wrapper.name == "env":
@@ -30,7 +30,10 @@ def carry_wrapper(draft: Draft, wrapper: Wrapper, shown: str, place: str) -> Non
 
 
 def carry_variable(draft: Draft, word: str, place: str) -> None:
-    """Add NAME=VALUE to env, or list it if its value follows from others. The last value of a name counts."""
+    """Add NAME=VALUE to env, or list it as left out if the value is computed from other variables.
+
+    If a name is set several times, the last value is used.
+    """
     name, sign, value = word.partition("=")
     if not sign or re.search(r"[$`]", value):
         draft.drop(place, "its value follows from others; set it in env, or in the program")
@@ -44,7 +47,7 @@ def carry_variable(draft: Draft, word: str, place: str) -> None:
 
 
 def carry_image(draft: Draft, name: str, place: str) -> None:
-    """Set the image if it is one of a registry, and the first that the script names; otherwise list it."""
+    """Set the image if it comes from a registry and is the first image in the script; otherwise list it as left out."""
     plain = re.sub(r"^(?:docker|dockerd)://|^docker:", "", name).replace("#", "/")
     if re.search(r"[$`]|://|^[/.~]|\.(?:sif|simg|sqsh|img|tar)$", plain):
         draft.drop(f"{place}: {quoting.value(name)}", NO_IMAGE)

@@ -46,14 +46,15 @@ SHORT = {
     "W": "wait",
     "x": "exclude",
 }
-# Other names of an option.
+# For each alternative name of an option, its usual name.
 SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
-# Options without a value, or with one only after an equals sign.
+# Options that take no value, or only a value after an equals sign.
 ALONE = {
     *("contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "no-kill", "no-requeue", "overcommit"),
     *("oversubscribe", "parsable", "quiet", "requeue", "spread-job", "test-only", "use-min-nodes", "verbose", "wait"),
 }
-# Options whose values have a form of Slurm's own, so that a message may show them; any other may hold free text.
+# The values of these options have a fixed form in Slurm, so a message may show them. The values of other options may be
+# any text.
 SHOWN = {
     *("account", "array", "begin", "clusters", "constraint", "contiguous", "core-spec", "cores-per-socket", "cpu-bind"),
     *("cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "dependency", "distribution", "exclude", "exclusive"),
@@ -65,9 +66,9 @@ SHOWN = {
     *("reservation", "signal", "sockets-per-node", "switches", "threads-per-core", "time", "time-min", "tmp", "wait"),
 }
 HETEROGENEOUS = {"hetjob", "packjob"}
-# The name of a word that is neither an option nor its value.
+# A word that is neither an option nor a value gets this name.
 WORDS = "other-words"
-# The value of an option without one; a word that is no option has an empty value.
+# An option without a value gets this value. A word that is not an option gets an empty value.
 SET = "true"
 
 
@@ -92,7 +93,7 @@ def entries(script: str, origin: str) -> list[Entry]:
 
 
 def ignored(script: str) -> Iterator[str]:
-    """Yield the options that sbatch does not read, because they are behind the first command."""
+    """Yield the options that sbatch does not read because they come after the first command."""
     for number, line in _lines(script, is_header=False):
         try:
             options = " ".join(shown(entry.name, entry.value) for entry in _entries(number, line))
@@ -111,7 +112,10 @@ def _first(line: str) -> str:
 
 
 def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
-    """Yield number and options of each #SBATCH line before the first command, or else of each line behind it."""
+    """Yield number and options of each #SBATCH line before the first command.
+
+    With `is_header=False`, yield the lines after it.
+    """
     is_before = True
     for number, line in enumerate(script.split("\n"), start=1):
         is_before = is_before and (not line.strip() or line.lstrip().startswith("#"))

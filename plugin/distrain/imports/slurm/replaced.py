@@ -1,4 +1,4 @@
-"""Name replacements for sbatch options that become no value, and carry over the variables of --export."""
+"""For sbatch options that become no value, name what replaces them. Carry over the variables of --export."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUSPEND = "job.suspend holds back a run"
 GPUS = "workers.gpus has the GPUs of a node; look at it"
 MAIL = "distrain sends no mail; `helm distrain status` says how a run ended"
 MEMORY = "set workers.memory"
-# sbatch(1) of Slurm 22.05; the options of containers are those of pyxis.
+# For each option of sbatch(1) in Slurm 22.05, what to use instead. The container options belong to pyxis.
 INSTEAD = {
     "account": "name the queue in gang.queue",
     "array": "import a script of one job",
@@ -88,6 +88,6 @@ def carry_exported(draft: Draft, variables: str, place: str) -> None:
                 ("env",), [draft.credentials.env({"name": name, "value": value})], f"{place}: {quoting.key(name)}"
             )
         else:
-            # A message shows no value, and a word that is no name is the rest of one.
+            # A message shows no values here. If the text is not a valid name, it is the rest of a value.
             shown = f"{place}: {quoting.key(name)}" if name.isidentifier() else place
             draft.drop(shown, "no pod has the variables of the shell that ran sbatch; set them in env")

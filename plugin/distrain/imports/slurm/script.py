@@ -20,17 +20,17 @@ from distrain.values.placeholder import PROGRAM
 
 # Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
 SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
-# Variables with which ranks find each other.
+# Variables that scripts set so that the ranks find each other.
 RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
-# Programs of Slurm that no image has.
+# Programs of Slurm, which images do not contain.
 OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
 REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
 WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
-# All characters except the end of a line that goes on: each word keeps its line.
+# All characters except a backslash at the end of a line: when they are blanked, each word keeps its line number.
 BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
-# The first line of a script for a shell whose syntax the import reads.
+# Matches a script's first line if it names a shell whose syntax the import can read.
 SHELL = re.compile(r"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?\b(?:ba|da|a|k|z)?sh\b")
-# Commands that neither print nor do anything else.
+# Commands that have no effect and print nothing.
 EMPTY = {"true", ":"}
 ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
 
@@ -45,7 +45,7 @@ def carry_script(draft: Draft, script: str) -> None:
         _beyond(draft, script)
         return
     starts = [command for command in commands if _starts_ranks(command)]
-    # Without one, the last command is the program.
+    # If no command starts ranks, the last command that is not a preparation is the program.
     last = next((each for each in reversed(commands) if not _is_setup(each)), None)
     main = starts[0] if len(starts) == 1 else None if starts else last
     if main and not (why := _no_program(main)):
@@ -64,7 +64,10 @@ def carry_script(draft: Draft, script: str) -> None:
 
 
 def _carry_program(draft: Draft, place: int, script: str) -> None:
-    """Set the command from the script's command at this index, and env and the list from all others."""
+    """Set `command` from the script's command at this index.
+
+    Use all other commands for env and the list of left-out parts.
+    """
     script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
     commands = shell.commands(script) or []
     main = commands[place]
@@ -88,14 +91,14 @@ def _carry_others(draft: Draft, commands: Sequence[Command], script: str) -> Non
 
 
 def _no_program(main: Command) -> str:
-    """Return why the program of a command is not known: it is that of an image, or none follows a wrapper."""
+    """Return why a command's program is not known: the container's image runs it, or none follows a wrapper."""
     words = [word.text for word in main.words]
     before = chain(words)
     name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
     if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
         return "it runs the program of a container's image; name that image in image.repository"
     if not before.has_starter and name not in (*shell.SHELLS, "python", "python3"):
-        # A word after an option may be its value.
+        # The word after an option may be the option's value, so it does not count as a program.
         behind = zip(words[before.program :], words[before.program + 1 :], strict=False)
         if inner := next((word for old, word in behind if MENTION.fullmatch(word) and not old.startswith("-")), ""):
             return f"{name} starts {inner}, and distrain starts the ranks itself"
@@ -103,7 +106,7 @@ def _no_program(main: Command) -> str:
 
 
 def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str]]]:
-    """Return the script without the programs that wrap the main command's, and these programs with their texts."""
+    """Return the script without the wrappers around the main program, and the wrappers with their texts."""
     found = []
     for wrapper in chain([word.text for word in main.words]).wrappers:
         start, end = main.words[wrapper.start].start, main.words[wrapper.stop - 1].end
@@ -114,7 +117,7 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
-    """List the commands that only printed, by their names alone."""
+    """List the commands that only printed something as left out. Show only the names of their programs."""
     found = [(_line(each, script), each.words[0].text) for each in commands if each.words[0].text in SILENT - EMPTY]
     if found:
         lines = ", ".join(line.removeprefix("line ") for line, _ in found)
@@ -132,7 +135,7 @@ def _no_shell(draft: Draft, script: str) -> None:
 
 
 def _beyond(draft: Draft, script: str) -> None:
-    """Set the placeholder for a script of which nothing can be carried over, and name the reason and its line."""
+    """Set the placeholder if nothing of a script can be carried over, and name the reason and its line."""
     number, name = shell.obstacle(script)
     line = quoting.line(script.split("\n")[number - 1])
     draft.choose(("command",), [PROGRAM], f"line {number} has {name}")
@@ -160,14 +163,14 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
 
 
 def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
-    """Set the placeholder for a command whose program cannot be told."""
+    """Set the placeholder for a command whose program cannot be identified."""
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), f"{why}; write the program as command")
     draft.note(f"command: {WRITE}")
 
 
 def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
-    """Return the commands before the program that its text needs: cd, and commands that set its variables."""
+    """Return the commands before the program that the program needs: cd, and commands that set its variables."""
     names = set(REFERENCE.findall(_without_starter(main, script)))
     found: list[Command] = []
     for command in reversed(commands[: commands.index(main)]):
@@ -222,7 +225,8 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
     words = [word.text for word in command.words]
     start = chain(words).program
     inner = shell.script_of(words[start:])
-    # A shell that is the program itself gets the setup. A redirection would need one more.
+    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. If a redirection
+    # follows SCRIPT, only a second shell around the program can interpret the redirection.
     if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
         words[start + inner] = setup + words[start + inner]
         return words
@@ -232,7 +236,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Carry over a variable, and list any other command."""
+    """Carry over a command that sets a variable; list any other command as left out."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)

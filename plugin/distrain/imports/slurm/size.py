@@ -43,7 +43,7 @@ def carry_size(draft: Draft) -> None:
 
 
 def _nodes(draft: Draft, total: int, per_node: int) -> tuple[int, str]:
-    """Return the number of nodes and, if the script does not name it, what it follows from."""
+    """Return the number of nodes. If the script does not set it, also return the options from which it is computed."""
     if draft.ledger.get(("nodes",)) is not None:
         return _whole(draft, "nodes"), ""
     if total and per_node:
@@ -57,7 +57,7 @@ def _nodes(draft: Draft, total: int, per_node: int) -> tuple[int, str]:
 
 
 def _whole(draft: Draft, key: str) -> int:
-    """Return the number of an option, or the lower end of a range of nodes such as 2-4; 0 without the option."""
+    """Return the number that an option sets, or the lower end of a range of nodes such as 2-4; 0 without the option."""
     found = draft.ledger.get((key,))
     if found is None:
         return 0

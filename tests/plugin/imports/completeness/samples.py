@@ -1,4 +1,7 @@
-"""Make values for the fields of a schema. Every text and number is unique, so that a test can find it again."""
+"""Make values for the fields of a schema.
+
+Each text and each number in these values is unique, so that a test can find it again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Schema = dict[str, Any]
 
 
 class Samples:
-    """Makes values. Each text and number is used only once."""
+    """Makes values. No text and no number is used twice."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(710001)
@@ -36,7 +39,7 @@ class Samples:
         return schema["enum"][-1] if schema.get("enum") else word
 
     def each(self, schema: Schema) -> Iterator[Any]:
-        """Yield values for a field: each value of an enumeration, true and false, or a single value."""
+        """Yield values to try for a field: each value of an enumeration, true and false, or one other value."""
         if schema.get("type") == "boolean":
             yield from (True, False)
         elif schema.get("enum"):
@@ -46,7 +49,7 @@ class Samples:
 
 
 def fields(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Yield the path and the schema of each direct field of an object."""
+    """Yield the path and the schema of each field of an object, but not of the fields below."""
     for key, each in schema.get("properties", {}).items():
         yield (*path, key), each
 
@@ -60,7 +63,7 @@ def pod_fields(pod: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
 
 
 def at(schema: Schema, *path: str) -> Schema:
-    """Return the schema of the field at a path. For a list on the path, continue with its items."""
+    """Return the schema of the field at a path. If a field on the path is a list, continue with the list's items."""
     for part in path:
         schema = schema.get("items", schema)
         schema = schema["properties"][part] if part in schema.get("properties", {}) else schema["additionalProperties"]

@@ -1,4 +1,7 @@
-"""Test the import's notes on fields: a field noted as missing in the chart is missing, and named chart values exist."""
+"""Test the import's notes on fields that it leaves out.
+
+If a note says that the chart has no such value, this is true, and each value of the chart that a note names exists.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from distrain.imports.slurm import replaced
 from tests.plugin.imports.chart import DEFAULTS, SCHEMA
 from tests.plugin.imports.drafts import drafted, mpi_job
 
-# Top-level values of the chart that no source of a run has.
+# Top-level values of the chart that correspond to no field of any source.
 OWN = {"enabled", "framework", "strategy", "job", "gpus", "workers", "launcher", "servers", "scheduler", "trainer"} | {
     *("serviceMesh", "networkPolicy", "serviceAccount", "podSecurity", "data", "output", "checkpoint", "rescale", "s3"),
     *("network", "mpi", "ssh", "gang", "preflight", "replace", "test", "hooks", "rbac", "monitoring", "global"),

@@ -28,17 +28,17 @@ ROLES = {
 CRDS = ("MPIJob v2beta1", "MPIJob v1", "PyTorchJob v1", "TFJob v1", "MXJob v1")
 TRAINER = module_sources.folder("github.com/kubeflow/trainer/v2@v2.3.0") / "manifests/base/crds"
 RUNTIMES = (("parallelism",), ("template", "spec", "containers", 0, "command", 0))
-# Fields that are not set as a whole: blocks, whose fields are tested one by one, and numbers of pods, which must have
+# Fields that are not tested as a whole. The fields of blocks are tested one by one, and numbers of pods must have
 # certain values.
 PARTS = {"containers", "replicas", "template", "replicatedJobs", "trainer"}
-# Fields that need not be carried over: names of objects, and fields of the runtime that the Trainer itself replaces.
+# Fields that need not be carried over: names of objects, and fields of the runtime that the Trainer replaces.
 NEEDLESS: tuple[Path, ...] = (
     (0, "name"),
     ("runtimeRef", "name"),
     *(("runtimePatches", 0, key) for key in ("manager", "time")),
     *(("runtime", "spec", "template", "spec", "replicatedJobs", 0, "template", "spec", *path) for path in RUNTIMES),
 )
-# Values that need not be listed, because a run of the chart has the same value.
+# Values that need not be listed, because every run of the chart has this value.
 SAME: dict[str, Any] = {
     "operator": "All",
     "mpiImplementation": "OpenMPI",
@@ -76,7 +76,7 @@ def _fields(schema: Schema, kind: str) -> Iterator[tuple[Path, Schema]]:
 
 
 def _one_by_one(schema: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of an object. For a field that is an object itself, yield its fields instead."""
+    """Yield the fields of an object. If a field is itself an object, yield the fields of this object instead."""
     for path, each in fields(schema, place):
         if path[-1] not in PARTS:
             yield from fields(each, path) if each.get("properties") else [(path, each)]

@@ -38,9 +38,9 @@ STARTS = {
     DEEPSPEED: "deepspeed",
     SRUN: "srun",
 }
-# Options on how to run the program. The imported command keeps these options.
+# Options of mpirun and similar programs on how to run the program. The imported command keeps these options unchanged.
 OF_PROGRAM = {"no-python", "m", "module"}
-# A text and a number that occur nowhere else.
+# A text and a number that occur nowhere else in a command line.
 WORD, NUMBER = "zq1x", "710001"
 
 
@@ -74,7 +74,10 @@ def _told(draft: Draft) -> str:
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """Yield command lines, each with the text that must be carried over or listed: the option's value or the option."""
+    """Yield command lines.
+
+    With each, yield the text that the import must carry over or list: the option's value, or the option.
+    """
     for starter, program in STARTS.items():
         for name in sorted(ONE[starter]):
             dashed = f"-{name}" if len(name) == 1 else f"--{name}"
@@ -98,9 +101,9 @@ def test_each_option_of_what_starts_the_ranks_is_carried_over_or_listed(starter:
 
 
 def _is_told(line: str, shown: str) -> bool:
-    """Tell whether the import carries over or lists the option.
+    """Tell whether the import carries over the option or lists it.
 
-    For a credential, and an option of srun that may hold free text, only the option's name is needed.
+    If the value is a credential, or may be free text of srun, only the option's name must be listed.
     """
     told = _told(_draft(line))
     program, option, *_ = [*line.split(), ""]
@@ -138,7 +141,7 @@ def test_unknown_flag_of_arena_leaves_the_next_one_and_is_listed_by_its_name(kin
 
 @pytest.mark.parametrize("flag", sorted(arena_flags.FLAGS - {"name", "image", "workers", "gpus", "ps"}))
 def test_flag_of_arena_has_a_value_or_a_reason_of_its_own(flag: str) -> None:
-    # A namespace's name has no "=", but other flags need one in their value.
+    # The value of --namespace contains no "=". The values of other flags need one.
     value = "" if flag in arena_flags.ALONE else f" {WORD}" if flag == "namespace" else f" {WORD}=1"
 
     draft = _read(f"arena submit tfjob --{flag}{value} --image=a/b:1 'python a.py'")

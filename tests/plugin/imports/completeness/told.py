@@ -1,4 +1,4 @@
-"""Tell whether the import's values contain a source's value, or its list of omissions contains the value's path."""
+"""Tell whether a value of the source reaches the import's values, or its path is in the list of left-out values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ UNIQUE = re.compile(r"zq\d+x|7\d{5}")
 
 
 def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -> Iterator[str]:
-    """Yield the path of each value below `path` that the draft neither carries over nor lists.
+    """Yield the path of each value below `path` that the import neither carries over nor lists.
 
-    Paths that end with one of the paths in `needless` are skipped.
+    Paths that end with a path in `needless` are skipped.
     """
     values = json.dumps(draft.values())
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
@@ -38,9 +38,9 @@ def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -
 
 
 def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[str]:
-    """Import a job, and return the untold parts of the value at a path.
+    """Import a job, and return the parts of the value at a path that the import neither carries over nor lists.
 
-    A refusal that names the path counts as told.
+    A path that a refusal names counts as listed.
     """
     try:
         draft = read(Found(job), FILE)
@@ -51,12 +51,15 @@ def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[
 
 
 def _names(message: str, path: Path) -> bool:
-    """Tell whether a refusal names the path or the block that contains it."""
+    """Tell whether a refusal names this path or a block that contains it."""
     return any(f" {text(path[:length])}" in message for length in (len(path), len(path) - 1))
 
 
 def _is_at(path: str, place: str) -> bool:
-    """Tell whether a listed place is the value's path or a block that contains it. A remark may follow the place."""
+    """Tell whether a listed place is this path or a block that contains it.
+
+    In the list of left-out values, a remark may follow the place.
+    """
     place = re.split(r": | and |, without", place)[0]
     return bool(place) and re.fullmatch(rf"{re.escape(place)}([.\[].*)?", path) is not None
 

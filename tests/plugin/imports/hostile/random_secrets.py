@@ -1,4 +1,4 @@
-"""Random sources of every format, with credentials at the places where no name or only a name tells of them."""
+"""Make random sources in every format. They contain credentials that no name marks, or that only a name marks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from distrain.yaml import yaml_writer
 from tests.plugin.imports.drafts import Job, mpi_job, pods, pytorch_job
 from tests.plugin.imports.jobset_drafts import jobset, pod_of, replicated, runtime, trainjob
 
-# A text in every credential, and nowhere else.
+# Each credential of these tests contains this text, and no other text contains it.
 MARK = "Zq7h"
-# Commands that log in. Each {} is a credential.
+# Commands that log in. A credential replaces each {}.
 LOGINS = (
     *("mc alias set s3 https://s3.example.com {} {}", "mc config host add s3 https://s3.example.com {} {}"),
     *("/opt/bin/mc --json alias set s3 http://minio:9000 {} {} --api S3v4", "mcli alias set s3 http://minio {} {}"),
@@ -42,7 +42,7 @@ LOGINS = (
     *("tool --ak {} --sk {}", "tool --access-id={} --access-key={}", "tool --username {} --password {}"),
     *("unzip -P {} a.zip", "7z x -p{} a.7z", "twine upload -u me -p {} a"),
 )
-# Commands that only a shell can run.
+# Commands with syntax that only a shell understands, and with a credential.
 OF_SHELL = (
     *("echo {} | docker login --password-stdin", "echo '{}' | huggingface-cli login", "printf '%s' {} > ~/.netrc"),
     *("echo machine a.example.com login me password {} >> ~/.netrc", "docker login --password-stdin <<< {}"),
@@ -51,7 +51,7 @@ OF_SHELL = (
     *("python -c \"wandb.login('{}')\"", "python -c 'login(token=\"{}\")'", "eval 'export TOKEN={}'"),
     "PGPASSWORD={} psql -h db",
 )
-# Places of a credential that only a name or the form of the value shows.
+# Names of variables. Only the name, or the form of the value, shows that their value is a credential.
 NAMES = (
     *("OSS_SK", "ALIBABA_AK", "AK", "SK", "MY_AK", "S3_SK", "OSS_ACCESS_ID", "OSS_ACCESS_KEY", "ALIYUN_AK_ID", "AKID"),
     *("HF_TOKEN", "WANDB_API_KEY", "DB_PASSWORD", "S3_SECRET", "POSTGRES_USER_NAME", "USERNAME", "cosSecretId"),
@@ -65,7 +65,7 @@ FLAGS = ("ak", "sk", "access-id", "access-key", "username", "token", "api-key", 
 
 
 class Planter:
-    """Makes credentials and places for them from a seed."""
+    """Makes random credentials, and texts that contain them. The same seed makes the same texts."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -74,7 +74,10 @@ class Planter:
         return self.random.choice(choices)
 
     def secret(self) -> str:
-        """Return a credential with digits, and perhaps with signs that no shell and no URL reads."""
+        """Return a random credential with digits, perhaps also with a punctuation mark.
+
+        Shells and URLs treat this mark as plain text.
+        """
         letters = "abcdefghkmnpqrstuvwxyzABCDEFGHKMNPQRSTUVWXYZ23456789"
         middle = "".join(self.random.choices(letters, k=self.random.randint(5, 40)))
         sign = self.one("", "", *"+._-/=@!:", "%2F")
@@ -94,7 +97,7 @@ class Planter:
         return [{"name": name, "value": value} for name, value in self.env().items()]
 
     def commands(self) -> list[str]:
-        """Return commands that log in or set variables."""
+        """Return shell commands that log in, or that set variables to credentials."""
         found = [self.filled(form) for form in self.random.sample((*LOGINS, *OF_SHELL), 4)]
         return [*found, *(f"export {name}={shlex.quote(value)}" for name, value in self.env().items())]
 
@@ -103,7 +106,7 @@ class Planter:
         return f"{start} {' '.join(flags)} -u me:{self.secret()} --from '{self.url()}'"
 
     def script(self, start: str) -> str:
-        """Return a script with a comment, commands before the program, and commands behind it."""
+        """Return a script with a comment, with commands before the program, and with commands after the program."""
         before, behind = self.commands(), self.commands()
         comment = f"# {self.secret()} is {self.secret()}"
         join = self.one("\n", " && ") if self.random.random() < 0.8 else "\n"
@@ -111,7 +114,7 @@ class Planter:
         return "\n".join([comment, join.join(before), f"{self.program(start)}  {comment}", *ended])
 
     def container(self, start: str) -> Job:
-        """Return the fields of a container: its command as words or as a script, and its variables."""
+        """Return the fields of a container that runs the program: its command or script, and its variables."""
         words = self.one(
             lambda: {"command": shlex.split(self.program(start))},
             lambda: {"command": ["bash", "-c", self.script(start)]},
@@ -120,7 +123,10 @@ class Planter:
         return {**words, "env": self.variables()}
 
     def beside(self, name: str) -> Job:
-        """Return a container beside the program, which logs in by its words, in its probe, and in a script."""
+        """Return a sidecar or an init container that uses credentials in its command or script.
+
+        A sidecar may also use them in its probe.
+        """
         words = shlex.split(self.filled(self.one(*LOGINS)))
         probe = {"exec": {"command": words}} if self.random.random() < 0.3 else {"httpGet": self._header()}
         more = {"livenessProbe": probe, "lifecycle": {"postStart": probe}} if name == "sidecar" else {}

@@ -1,4 +1,4 @@
-"""Credentials of every kind, and sources in every format with a credential at each place where people put one."""
+"""Provide credentials of every kind, and sources in every format with a credential wherever people put one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain.yaml import yaml_writer
 from tests.plugin.imports.drafts import Job, mpi_job, pods, pytorch_job
 from tests.plugin.imports.jobset_drafts import jobset, pod_of, replicated, runtime, trainjob
 
-# A text in every credential, and nowhere else.
+# Each credential of these tests contains this text, and no other text contains it.
 MARK = "Zq7h"
 _NUMBERS = itertools.count(1)
 
@@ -18,13 +18,13 @@ _NUMBERS = itertools.count(1)
 def plain() -> str:
     """Return a unique credential.
 
-    If two places had the same one, finding it at one place would hide it at the other.
+    If two places had the same credential, the import would also hide it at a place where it does not recognize it.
     """
     return f"{MARK}{next(_NUMBERS)}unterZq7hunter2"
 
 
 Pair = tuple[str, str]
-# Names of variables and options whose values count as credentials.
+# Names of variables and options whose values the import treats as credentials.
 NAMES = (
     *("HF_TOKEN", "HFTOKEN", "TOK", "AWS_SECRET_ACCESS_KEY", "SECRETKEY", "WANDB_API_KEY", "WANDB_KEY", "COMET_API"),
     *(
@@ -41,7 +41,7 @@ NAMES = (
     *("BEARER", "COOKIE", "SESSION_COOKIE", "DOCKERCONFIGJSON", "DOCKER_AUTH_CONFIG", "NETRC", "SAS", "OTP"),
     *("SENTRY_DSN", "KRB_KEYTAB", "MINIO_ROOT_USER"),
 )
-# Values that count as credentials under any name.
+# Values that the import treats as credentials under any name.
 VALUES = (
     f"https://hooks.slack.com/services/T00/B00/{plain()}",
     f"https://discord.com/api/webhooks/123/{plain()}",
@@ -65,7 +65,7 @@ VALUES = (
     f"sk_live_{plain()}",
     f"eyJhbGciOiJIUzI1NiJ9.{plain()}.{plain()}",
 )
-# Shell commands that contain a credential in a special notation.
+# Shell commands that write a credential in an unusual notation.
 COMMANDS = (
     f"curl -u me:{plain()} https://example.com/set",
     f"curl -H 'Authorization: Bearer {plain()}' https://example.com/set",
@@ -83,7 +83,7 @@ PAIRS: tuple[Pair, ...] = (
 
 
 def _flags(pairs: tuple[Pair, ...]) -> list[str]:
-    """Return the pairs as options of a program, in both notations: `--name value` and `--name=value`."""
+    """Return the names and values as options of a program, in both notations: `--name value` and `--name=value`."""
     names = [(f"--{name.lower().replace('_', '-')}", value) for name, value in pairs]
     return [word for name, value in names for word in (name, value, f"{name}={value}")]
 
@@ -99,7 +99,7 @@ def _script(start: str) -> str:
 
 
 def _beside(job: Job, role: str) -> Job:
-    """Add an init container and a sidecar that use the credentials."""
+    """Add an init container and a sidecar that use the credentials to a pod."""
     spec = pods(job, role)
     others = {"image": "a/b:1", "env": _env(PAIRS), "command": ["sh", "-c", _script("fetch")], "args": _flags(PAIRS)}
     spec["initContainers"] = [{"name": "fetch", **others}]

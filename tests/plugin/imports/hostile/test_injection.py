@@ -1,4 +1,7 @@
-"""Plant line breaks, quotes and semicolons in each text of a source, and test that they become no value or command."""
+"""Insert line breaks, quotes and semicolons into each text of a source.
+
+Test that they never become a value or command of their own.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ SOURCES = sorted(
     if path.suffix in (".yaml", ".yml", ".json")
 )
 HOSTILE = "x'\"; touch pwned\ninjected: true\u2028injected: true\x85injected: true"
-# A word of a command without characters that are special to a shell.
+# Matches a word of a command without characters that are special to a shell.
 HARMLESS = re.compile(r"[\w./=:-]+|\\")
 
 
@@ -42,7 +45,7 @@ def test_text_of_a_source_is_quoted_or_refused(path: Path) -> None:
 
 
 def _planted(documents: list[Any]) -> Iterator[tuple[str, str]]:
-    """For each text of the source, yield its path and the source with the hostile text at this path."""
+    """For each text of the source, yield its path and a copy of the source with the hostile text at this path."""
     for path in leaves(documents):
         if isinstance(Ledger(documents).get(path), str):
             changed = copy.deepcopy(documents)

@@ -1,4 +1,4 @@
-"""Replace each text of a source by a random one, and test that no message or comment quotes it."""
+"""Replace each text of a source by a random text, and test that no message or comment quotes the random text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = sorted(
     path for folder in ("examples", "jobset_examples", "other_formats/files") for path in (FOLDER / folder).iterdir()
 )
 MARK = "Zq7h9unterZq7hunter2"
-# A comment of the values file.
+# Matches a comment in the values file.
 COMMENT = re.compile(r"(?:^| )# .*", re.MULTILINE)
 
 
@@ -42,7 +42,7 @@ def test_no_text_of_a_source_is_quoted_that_may_be_a_credential(path: Path) -> N
 
 
 def _planted_documents(text: str) -> Iterator[str]:
-    """Yield the source with the random text as each value, and behind each text."""
+    """Yield copies of the source. In each copy, the random text replaces one value or is appended to it."""
     documents = [*yaml.load_all(text, yaml.CSafeLoader)]
     for path in leaves(documents):
         for before in ("", f"{Ledger(documents).get(path)} "):
@@ -52,14 +52,14 @@ def _planted_documents(text: str) -> Iterator[str]:
 
 
 def _planted_words(text: str) -> Iterator[str]:
-    """Yield the source with the random text in place of each word, and behind each word."""
+    """Yield copies of the source. In each copy, the random text replaces one word or follows it."""
     for word in re.finditer(r"[^\s=,:'\"]+", text):
         yield f"{text[: word.start()]}{MARK}{text[word.end() :]}"
         yield f"{text[: word.end()]} {MARK}{text[word.end() :]}"
 
 
 def _told(source: str) -> str:
-    """Return the messages about a source, and the comments of its values file."""
+    """Return all messages about a source, and the comments of its values file."""
     try:
         draft = read(find_job(source, FILE), FILE)
         finished(draft, accepting, FILE)

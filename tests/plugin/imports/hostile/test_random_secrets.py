@@ -1,4 +1,4 @@
-"""Plant random credentials into random sources. None may reach stdout, stderr or the values file."""
+"""Insert random credentials into random sources. No credential may reach stdout, stderr or the values file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = 25
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off hiding in the console, and Helm, which the values need not be rendered by."""
+    """Turn off the console's own hiding of credentials. The chart accepts all values, so these tests need no Helm."""
     monkeypatch.setattr(redact, "_known", set())
     monkeypatch.setattr("distrain.imports.credentials.remember", lambda secret: None)
     monkeypatch.setattr(import_, "find", lambda: None)
@@ -35,7 +35,7 @@ def test_no_credential_is_shown_or_written(capsys: pytest.CaptureFixture[str], t
 
 
 def _shown(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> str:
-    """Import a source; return all that is printed and written."""
+    """Import a source. Return everything that the import prints and writes."""
     folder.mkdir()
     source, target = folder / "source", folder / "run.yaml"
     source.write_text(text)

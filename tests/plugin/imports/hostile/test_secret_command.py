@@ -1,4 +1,4 @@
-"""Test that the printed command makes a Secret with the keys that the values read, and with no others."""
+"""Test that the printed command creates a Secret with exactly the keys that the values use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _keys(draft: Draft) -> list[str]:
 
 
 def _refusing(values: dict[str, Any]) -> tuple[str, ...]:
-    """Judge like a chart that refuses each sidecar."""
+    """Refuse each sidecar, and accept all other values. This function replaces the chart in these tests."""
     return ("workers.sidecars[0]: is no container",) if "sidecars" in values.get("workers", {}) else ()
 
 

@@ -1,4 +1,7 @@
-"""Plant credentials of every kind at every place of every format. None may reach stdout, stderr or the values file."""
+"""Insert credentials of every kind at every place of every format.
+
+No credential may reach stdout, stderr or the values file.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from tests.plugin.program import Run
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `import` uses Helm only for rendering."""
+    """Use only one version of Helm, because `import` needs Helm only to render the chart."""
     return helm4
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off hiding in the console: the import must remove credentials itself, not rely on hidden messages."""
+    """Turn off the console's own hiding of credentials, because the import itself must remove them."""
     monkeypatch.setattr(redact, "_known", set())
     monkeypatch.setattr("distrain.imports.credentials.remember", lambda secret: None)
 

@@ -22,7 +22,10 @@ def draft_of(text: str, *, is_judged: bool = True) -> Draft:
 
 
 def refusal_of(text: str) -> str:
-    """Return why a source is refused, or an empty string if it is imported and its values file can be written."""
+    """Return why the import refuses a source.
+
+    Return an empty text if it imports the source and can write the values file.
+    """
     try:
         draft = draft_of(text, is_judged=False)
     except ValuesError as refusal:

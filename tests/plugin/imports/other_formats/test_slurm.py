@@ -1,4 +1,4 @@
-"""Test importing Slurm batch scripts: values, listed omissions, and how the program is found."""
+"""Test how a Slurm batch script is imported: its values, the list of left-out parts, and how the program is found."""
 
 from __future__ import annotations
 

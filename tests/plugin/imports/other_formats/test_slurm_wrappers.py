@@ -1,4 +1,4 @@
-"""Test that a program in a Slurm batch script is found behind containers, numactl and the like."""
+"""Test that the import finds a Slurm script's program in a container, or under numactl or a similar tool."""
 
 from __future__ import annotations
 
