@@ -55,8 +55,17 @@ def seeder(model: Any) -> Callable[[int], None]:
 
     MXNet seeds 1,024 generators, which takes a millisecond. If no operator of the model uses one, do nothing.
     """
-    operators = {node["op"] for node in json.loads(model(mx.sym.var("data")).tojson())["nodes"]}
+    operators = {node["op"] for node in nodes_in_training(model)}
     return (lambda seed: None) if operators <= WITHOUT_RANDOMNESS else mx.random.seed
+
+
+def nodes_in_training(model: Any) -> list[dict[str, Any]]:
+    """Return the nodes of the model's graph, each with its operator (`op`).
+
+    A block may have other operators in a test, because it can ask mx.autograd.is_training().
+    """
+    with mx.autograd.record():
+        return json.loads(model(mx.sym.var("data")).tojson())["nodes"]  # type: ignore[no-any-return]
 
 
 class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installed where types are checked
@@ -71,8 +80,10 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have one shape, so MXNet can queue the whole graph at once.
-        self.hybridize(static_alloc=True, static_shape=True)
+        # All batches have one shape, so MXNet can queue the whole graph at once. But the loss and the gradients would then
+        # be wrong with operators of control flow, for example foreach.
+        has_control_flow = any("subgraphs" in node for node in nodes_in_training(model))
+        self.hybridize(static_alloc=True, static_shape=not has_control_flow)
 
     def hybrid_forward(self, operators: Any, images: Any, labels: Any, weights: Any) -> Any:
         logits = operators.cast(self.model(images), dtype="float32")
