@@ -77,7 +77,8 @@ def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
     """Return the model's forward pass in training. If it is compiled, by XLA, its gradient is compiled too."""
 
     def forward(images: Any) -> Any:
-        return model(images, training=True)
+        # Otherwise the compiled backward pass would also compute the gradient of the images, which nothing needs.
+        return model(tf.stop_gradient(images), training=True)
 
     return tf.function(forward, jit_compile=True) if is_compiled else forward
 
