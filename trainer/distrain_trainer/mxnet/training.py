@@ -80,8 +80,8 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have one shape, so MXNet can queue the whole graph at once. But with operators of control flow, as
-        # foreach, the loss and the gradients would then be wrong.
+        # All batches have one shape, so MXNet can queue the whole graph at once. With control flow, such as foreach, it
+        # would then compute a wrong loss and wrong gradients.
         has_control_flow = any("subgraphs" in node for node in nodes_in_training(model))
         self.hybridize(static_alloc=True, static_shape=not has_control_flow)
 
