@@ -36,6 +36,11 @@ for gradient, other in zip(gradients, others, strict=True):
     np.testing.assert_allclose(other, gradient, rtol=1e-3, atol=1e-5)
 functions = compiled.get_concrete_function().graph.as_graph_def().library.function
 print(sum("_XlaMustCompile" in each.attr for each in functions))
+with tf.GradientTape() as tape:
+    tape.watch(images)
+    loss = loss_of(forward_of(model, is_compiled=True), images, labels, weights)
+gradient = tape.gradient(loss, images)
+assert gradient is None or not np.any(gradient), "the gradient of the images was computed"
 """
 
 

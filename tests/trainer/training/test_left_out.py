@@ -11,11 +11,31 @@ import numpy.typing as npt
 import pytest
 
 from lab.datasets.digits import write_idx
-from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, USER_MODELS_FOLDER, ProgramInImage, tried_by
+from tests.matrix import one_of
+from tests.trainer.conftest import (
+    DIGITS_IN_IMAGE,
+    SCRIPTS,
+    USER_MODELS_FOLDER,
+    ProgramInImage,
+    run_in_image,
+    tried_by,
+)
 
 MODEL = {USER_MODELS_FOLDER: "/models"}
 WITH_MODEL = {"PYTHONPATH": "/models"}
 LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-size 32 --optimizer adam --warmup 20")
+
+# Script that makes a step of a weight of PyTorch's default type, which it has changed, and one that is left out.
+OF_ANOTHER_TYPE = """
+import torch
+from distrain_trainer.pytorch.training import make_step_if_finite
+torch.set_default_dtype(torch.{type})
+weight = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([weight], lr=1.0, fused=True)
+for gradient in (0.5, torch.inf):
+    weight.grad = torch.full_like(weight, gradient)
+    print(bool(make_step_if_finite(optimizer)), weight.item())
+"""
 
 Arrays = list[npt.NDArray[np.generic]]
 
@@ -84,3 +104,13 @@ def three_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_idx(folder / f"{part}-images-idx3-ubyte.gz", random.integers(0, 256, (count, 8, 8), dtype=np.uint8))
         write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(count, dtype=np.uint8))
     return folder
+
+
+@pytest.mark.parametrize("kind", one_of(["float64", "bfloat16"]))
+def test_model_may_change_the_default_type(kind: str, digits: Path) -> None:
+    script = OF_ANOTHER_TYPE.format(type=kind)
+
+    run = run_in_image("pytorch", ["python3", "-c", script], digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "False 0.5\nTrue 0.5\n"

@@ -38,7 +38,7 @@ for name, described in MODELS.items():
     parameters = build(name, shape=described.shape, classes=described.classes).collect_params().values()
     print(name, sum(each.data().size for each in parameters if each.grad_req != "null"))
 """
-# Script that seeds a step twice for each of two models, and prints how many of three random numbers are the same.
+# Script that seeds a step twice for each of three models, and prints how many of three random numbers are the same.
 SEEDS = """
 import mxnet as mx
 from distrain_trainer.mxnet.training import seeder
@@ -48,11 +48,53 @@ def numbers_after(seed_layers):
     seed_layers(1)
     return mx.nd.random.uniform(shape=3).asnumpy()
 
-for layers in ([nn.Flatten(), nn.Dense(2)], [nn.Flatten(), nn.Dropout(0.5), nn.Dense(2)]):
+class DropsInTraining(mx.gluon.HybridBlock):
+    def hybrid_forward(self, operators, images):
+        return operators.Dropout(images, p=0.5) if mx.autograd.is_training() else images
+
+for layers in ([nn.Flatten(), nn.Dense(2)], [nn.Dropout(0.5), nn.Flatten(), nn.Dense(2)],
+               [DropsInTraining(), nn.Flatten(), nn.Dense(2), nn.Activation("relu")]):
     model = nn.HybridSequential()
     model.add(*layers)
     seed_layers = seeder(model)
     print(len(layers), sum(numbers_after(seed_layers) == numbers_after(seed_layers)))
+"""
+# Compares the gradients of a model that applies a layer in a loop, row by row, with those of one that applies it once.
+IN_A_LOOP = """
+import mxnet as mx, numpy as np
+from distrain_trainer.mxnet.training import Loss
+from mxnet.gluon import nn
+
+class Rows(mx.gluon.HybridBlock):
+    def __init__(self, has_loop):
+        super().__init__()
+        self.has_loop, self.layer = has_loop, nn.Dense(3, in_units=4, flatten=False, activation="tanh")
+
+    def hybrid_forward(self, operators, images):
+        if not self.has_loop:
+            return self.layer(images)
+        step = lambda row, states: (self.layer(row), states)
+        rows, _ = operators.contrib.foreach(step, operators.transpose(images, (1, 0, 2)), operators.zeros((1,)))
+        return operators.transpose(rows, (1, 0, 2))
+
+def gradients_of(has_loop):
+    mx.random.seed(1)
+    model = nn.HybridSequential()
+    model.add(Rows(has_loop), nn.Dense(2, in_units=15))
+    model.initialize()
+    for each in model.collect_params().values():
+        each.set_data(mx.nd.linspace(-1, 1, each.data().size).reshape(each.shape))
+    loss_of, found = Loss(model), []
+    for number in range(1, 9):
+        with mx.autograd.record():
+            loss = loss_of(mx.nd.random.uniform(shape=(6, 5, 4)) * number, mx.nd.arange(6) % 2, mx.nd.ones(6))
+        loss.backward()
+        found += [loss.asnumpy(), *(each.grad().asnumpy().copy() for each in model.collect_params().values())]
+    return found
+
+for one, other in zip(gradients_of(True), gradients_of(False), strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+print("the same")
 """
 LEARN = ("--optimizer", "adam", "--learning-rate", "0.01", "--warmup", "20")
 
@@ -76,7 +118,14 @@ def test_only_a_model_that_draws_random_numbers_is_seeded_in_each_step(digits: P
     run = run_in_image("mxnet", ["python3", "-c", SEEDS], digits, env=None, mounts=None, timeout=120)
 
     assert run.returncode == 0, run.stderr
-    assert run.stdout == "2 0\n3 3\n"
+    assert run.stdout == "2 0\n3 3\n4 3\n"
+
+
+def test_model_with_control_flow_has_the_gradients_of_a_model_without(digits: Path) -> None:
+    run = run_in_image("mxnet", ["python3", "-c", IN_A_LOOP], digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "the same\n"
 
 
 @pytest.mark.parametrize("name", one_of(["mxnet-kvstore", "mxnet-horovod"]))

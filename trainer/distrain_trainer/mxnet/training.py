@@ -56,8 +56,17 @@ def seeder(model: Any) -> Callable[[int], None]:
     Seeding takes a millisecond, because MXNet seeds 1,024 generators. If no operator of the model draws random numbers,
     the function does nothing.
     """
-    operators = {node["op"] for node in json.loads(model(mx.sym.var("data")).tojson())["nodes"]}
+    operators = {node["op"] for node in nodes_in_training(model)}
     return (lambda seed: None) if operators <= WITHOUT_RANDOMNESS else mx.random.seed
+
+
+def nodes_in_training(model: Any) -> list[dict[str, Any]]:
+    """Return the nodes of the model's graph, each with its operator (`op`).
+
+    A block may have other operators in a test, because it can ask mx.autograd.is_training().
+    """
+    with mx.autograd.record():
+        return json.loads(model(mx.sym.var("data")).tojson())["nodes"]  # type: ignore[no-any-return]
 
 
 class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installed where types are checked
@@ -73,8 +82,10 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have the same shape, so MXNet can queue the whole graph at once.
-        self.hybridize(static_alloc=True, static_shape=True)
+        # All batches have the same shape, so MXNet can queue the whole graph at once. With control flow, such as foreach,
+        # it would then compute a wrong loss and wrong gradients.
+        has_control_flow = any("subgraphs" in node for node in nodes_in_training(model))
+        self.hybridize(static_alloc=True, static_shape=not has_control_flow)
 
     def hybrid_forward(self, operators: Any, images: Any, labels: Any, weights: Any) -> Any:
         logits = operators.cast(self.model(images), dtype="float32")

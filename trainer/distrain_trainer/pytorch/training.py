@@ -219,7 +219,8 @@ def make_step_if_finite(optimizer: Any) -> Any:
     """
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
-    found_inf, one = torch.zeros((), device=device), torch.ones((), device=device)
+    # A user's model may have set another default type, which neither function below takes.
+    found_inf, one = (make((), dtype=torch.float32, device=device) for make in (torch.zeros, torch.ones))
     # torch.amp.GradScaler calls this private function too, and sets `found_inf` on fused optimizers in the same way. It
     # multiplies by one.
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one)

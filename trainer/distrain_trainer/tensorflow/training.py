@@ -88,7 +88,8 @@ def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
     """
 
     def forward(images: Any) -> Any:
-        return model(images, training=True)
+        # Otherwise the compiled backward pass would also compute the gradient of the images, which nothing needs.
+        return model(tf.stop_gradient(images), training=True)
 
     return tf.function(forward, jit_compile=True) if is_compiled else forward
 
