@@ -125,7 +125,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 
 @pytest.mark.parametrize("flag", ["--record", "--endpoint"])
 def test_record_of_all_runs_is_refused(status: Run, flag: str) -> None:
-    shown = status(flag, "x")
+    shown = status(flag, "http://x")
 
     words = f"{flag}: is for a single run; name the run, as in `helm distrain status run1` before {flag}"
     assert (shown.code, shown.err) == (2, f"distrain: {words}\n")

@@ -255,7 +255,9 @@ def test_image_without_mpirun_is_reported_before_waiting(bench: Bench) -> None:
             id="hostfile",
         ),
         pytest.param(
-            "--ssh-folder=/none", "/none/id_rsa.pub: No such file or directory; the job's SSH key should be mounted", id="key"
+            "--ssh-folder=/none",
+            "/none/id_rsa.pub: No such file or directory; the job's SSH key should be mounted",
+            id="key",
         ),
         pytest.param(
             "--rsh=kubexec",
