@@ -251,8 +251,14 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
     port = endpoint.rpartition(":")[2]
     assert refused.code == 3
     assert refused.err.endswith(
+<<<<<<< HEAD
         "it is an address inside the cluster: run `kubectl --namespace storage port-forward service/minio "
         f"9000:{port}`, and add --endpoint http://127.0.0.1:9000\n"
+=======
+        "it is an address inside the cluster: run "
+        f"`kubectl --namespace storage port-forward service/minio 9000:{port}`, "
+        "and add --endpoint http://127.0.0.1:9000\n"
+>>>>>>> h-p-messages
     )
     assert f"checkpoint.uri: s3://{BUCKET}/team/run1 at {endpoint}: S3 does not answer" in refused.err
     assert forwarded.code == 0, forwarded.err

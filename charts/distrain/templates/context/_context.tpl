@@ -86,7 +86,7 @@ distrain.context
 {{- end -}}
 {{- /* Keep null in mpi.mca and mpi.env, where it removes a key, and in global, which the umbrella chart owns. */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
-{{- /* Walking through all maps takes time, so do it only if there is a null. */ -}}
+{{- /* Walking through all maps takes time, so this happens only if the values contain a null. */ -}}
 {{- if toJson $pruned | contains ":null" -}}
 {{- range list $sections $pruned -}}
 {{- include "distrain.context.prune" . -}}

@@ -86,7 +86,8 @@ distrain.test.sidecars
 
 {{- /*
 distrain.test.program
-  Takes the root context. Renders a list. Under torchrun the all-reduce is PyTorch's, under mpirun Horovod's.
+  Takes the root context. Renders a list. If torchrun starts the ranks, PyTorch runs the all-reduce. If mpirun starts
+  them, Horovod runs it.
 */}}
 {{- define "distrain.test.program" -}}
 - python3

@@ -18,7 +18,8 @@ distrain.annotations.ownPod
 
 {{- /*
 distrain.annotations.mesh
-  Takes (dict "root" <root context> "role" <role>). Renders JSON, which may be {}. The user's own annotation wins.
+  Takes (dict "root" <root context> "role" <role>). Renders JSON, which may be {}. An annotation of the user overrides
+  the chart's annotation.
 */}}
 {{- define "distrain.annotations.mesh" -}}
 {{- if include "distrain.mesh.isMarked" . -}}

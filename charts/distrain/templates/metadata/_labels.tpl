@@ -109,7 +109,8 @@ distrain.labels.ownPod
 
 {{- /*
 distrain.labels.mesh
-  Takes (dict "root" <root context> "role" <role>). Renders JSON, which may be {}. The user's own label wins.
+  Takes (dict "root" <root context> "role" <role>). Renders JSON, which may be {}. A label of the user overrides the
+  chart's label.
 */}}
 {{- define "distrain.labels.mesh" -}}
 {{- if and (include "distrain.mesh.isMarked" .) (eq (include "distrain.mesh.injects" (merge (dict "mesh" "istio") .)) "false") -}}

@@ -106,8 +106,8 @@ distrain.mpi.end
 
 {{- /*
 distrain.mpi.sshFolder
-  ssh reads the key in its user's home directory. Only for /root/.ssh does the operator give the key the file mode that
-  ssh requires.
+  ssh reads the key in its user's home directory. The operator gives the key the file mode that ssh requires only if the
+  folder is /root/.ssh.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
 {{- eq .Job.user "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}

@@ -75,8 +75,8 @@ capabilities:
 
 {{- /*
 distrain.security.over
-  Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). Capabilities are added to the
-  chart's; every other field replaces the chart's. Kubernetes refuses a privileged container with
+  Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). The user's capabilities are added to
+  the chart's; every other field of the user replaces the chart's field. Kubernetes refuses a privileged container with
   allowPrivilegeEscalation false.
 */}}
 {{- define "distrain.security.over" -}}
