@@ -27,6 +27,8 @@ TRAINJOB, JOBSET, MPIJOB = (
 )
 # A larger object cannot be stored: etcd accepts requests of at most 1.5 MiB by default.
 MOST = 3 * 2**19
+# The import compares the commands of a script with each other, so that the time grows with the square of their number.
+LONGEST_SCRIPT, MOST_LINES = 2**16, 2000
 TYPES = (*VERSIONS, TRAINJOB, JOBSET, MPIJOB)
 JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"
 HOROVOD, SLURM = "values of the chart stable/horovod", "batch script of Slurm"
@@ -82,11 +84,14 @@ def find_job(text: str, origin: str) -> Found:
     Raise ValuesError if the file describes no run, or several runs.
     """
     if batch_script.is_batch_script(text):
+        _refuse_long(text, origin)
         return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
+        _refuse_long(text, origin)
         data, more = arena_flags.flags_of(text, origin)
         return Found(data, tuple(more), ARENA)
     if ksonnet.is_ksonnet(text):
+        _refuse_long(text, origin)
         data, more = ksonnet.parameters(text, origin)
         return Found(data, tuple(more), KSONNET)
     try:
@@ -114,6 +119,13 @@ def find_job(text: str, origin: str) -> Found:
     runtime = runtime_of(job, items, origin) if type_of(job) == TRAINJOB else None
     others = tuple((_name(item), _becomes(item)) for item in items if item is not job and item is not runtime)
     return with_runtime(job, runtime, others) if type_of(job) == TRAINJOB else Found(job, others)
+
+
+def _refuse_long(text: str, origin: str) -> None:
+    size, lines = len(text), text.count("\n")
+    if size > LONGEST_SCRIPT or lines > MOST_LINES:
+        found = f"has {size:,} characters in {lines:,} lines, and a script at most {LONGEST_SCRIPT:,} in {MOST_LINES:,}"
+        raise ValuesError(f"{origin}: {found}; keep only the lines that start the run")
 
 
 def with_runtime(

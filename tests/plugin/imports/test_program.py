@@ -143,3 +143,16 @@ def test_options_are_given_back_with_their_values() -> None:
         ("bind-to", ("none",)),
         ("tag-output", ()),
     ]
+
+
+@pytest.mark.parametrize("command", ["echo k > /root/.key", "env >>/etc/environment", "hostname 2>/dev/null >/etc/h"])
+def test_command_that_writes_a_file_is_listed(command: str) -> None:
+    before, behind = (program_of(["bash", "-c", line]) for line in (f"{command}; mpirun a", f"mpirun a; {command}"))
+
+    name = command.split()[0]
+    assert [left for left, _ in (*before.left, *behind.left)] == [f"{name} …"] * 2
+
+
+@pytest.mark.parametrize("command", ["echo a", "echo a >&2", "which nvcc > /dev/null 2>&1"])
+def test_command_that_only_prints_is_not_listed(command: str) -> None:
+    assert program_of(["bash", "-c", f"{command}; mpirun a; {command}"]).left == ()

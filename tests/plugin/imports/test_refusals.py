@@ -168,3 +168,21 @@ def test_objects_beside_the_job_are_listed() -> None:
     found = find_job(yaml_writer.dump(service, mpi_job(), {"kind": "Odd"}), "f.yaml")
 
     assert [name for name, _ in found.others] == ["Service s", "Odd without a name"]
+
+
+SCRIPTS = {
+    "Slurm": "#!/bin/bash\n#SBATCH -N 2\n{}\nsrun python a.py\n",
+    "arena": "arena submit mpijob --name=a --image=a/b:1 'mpirun python a.py'\n{}\n",
+    "ksonnet": "{}\nks generate openmpi a --image a/b:1 --workers 2 --exec 'mpiexec python a.py'\n",
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("rest", ["true\n" * 2000, f"echo {'x' * 2**16}"], ids=["lines", "characters"])
+def test_long_script_is_refused(name: str, rest: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        find_job(SCRIPTS[name].format(rest), "f.sh")
+
+    [message] = refusal.value.messages
+    assert message.startswith("f.sh: has ")
+    assert message.endswith("and a script at most 65,536 in 2,000; keep only the lines that start the run")

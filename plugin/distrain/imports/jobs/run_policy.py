@@ -27,7 +27,7 @@ SUCCESS = {
 # Fields of an MPIJob's spec that distrain sets itself, with the reason why another value is left out.
 MPI_FIELDS = {
     "mainContainer": "the chart names the container that runs the program",
-    "sshAuthMountPath": "it follows from runAsUser: /root/.ssh for root, else /home/distrain/.ssh",
+    "sshAuthMountPath": "runAsUser decides it: /root/.ssh for root, else /home/distrain/.ssh",
     "launcherCreationPolicy": "distrain-launch waits for the workers",
     "runLauncherAsWorker": "the launcher trains nothing here; add a worker",
 }

@@ -12,6 +12,8 @@ from distrain.imports.ledger import Path, text
 from distrain.values.placeholder import PROGRAM
 
 COMMAND = ("command",)
+# The variables that the chart sets if the values name a Secret for S3.
+OF_S3 = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
 
 
 def carry_line(draft: Draft, line: str, path: Path) -> None:
@@ -20,11 +22,17 @@ def carry_line(draft: Draft, line: str, path: Path) -> None:
     draft.know(path)
 
 
+def _taken(draft: Draft) -> set[str]:
+    """Return the names of the variables that the pods have besides those of credentials in the command."""
+    plain = {str(entry["name"]) for entry in draft.value(("env",), []) if "value" in entry}
+    return plain | (OF_S3 if draft.has(("s3", "secretName")) else set())
+
+
 def carry_words(draft: Draft, line: Sequence[str], place: str, given: Mapping[str, str] | None = None) -> None:
     """Set the command from the words of a line at this place of the source; `given` has the values of variables."""
     program = program_of(line, given)
     plain = shell.words_of(program.words[2]) if len(program.words) == 3 and program.words[:2] == ("sh", "-c") else ()
-    words, variables = draft.credentials.words(plain or program.words)
+    words, variables = draft.credentials.words(plain or program.words, _taken(draft))
     how = f", without {program.starter} and its options" if program.starter else ""
     draft.choose(COMMAND, words, f"{place}{how}")
     for variable in variables:

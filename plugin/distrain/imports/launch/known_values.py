@@ -19,10 +19,12 @@ from distrain.imports.launch.wrappers import chain
 ASSIGNMENT = re.compile(r"\w+\+?=")
 # Characters that a shell would interpret if a value that contains them became part of the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
+# Commands that set the variables after them, and the options of these commands that change no value.
+SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
 # After one of these commands, the next command may not run: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
 # The value of a variable may refer to other variables. Each round replaces one level of references.
-ROUNDS, LONGEST = 20, 20_000
+ROUNDS, LONGEST = 20, 4_000
 
 
 def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
@@ -52,7 +54,7 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
 def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) -> bool:
     """Tell whether a command only sets variables of a starter that no other command reads."""
     names = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
-    if not names or not names <= {*used} or command.words[0].text == "export":
+    if not names or not names <= {*used} or command.words[0].text in SETTERS:
         return False
     return not names & {name for text in others for name in _names(text)}
 
@@ -82,7 +84,8 @@ def _harmless(given: Mapping[str, str]) -> dict[str, str]:
 def assignments(command: Command) -> list[str]:
     """Return the NAME=VALUE words of a command that only sets variables; for any other command, return nothing."""
     words = [word.text for word in command.words]
-    words = words[1:] if words[0] == "export" else words
+    if words[0] in SETTERS:
+        words = words[1 + sum(bool(OF_SETTER.fullmatch(word)) for word in words[1:2]) :]
     return words if words and all(ASSIGNMENT.match(word) for word in words) else []
 
 
@@ -103,8 +106,8 @@ def _assign(known: dict[str, str], parts: dict[str, set[str]], before: Command |
         if is_more:
             whole = f"{known.get(name, '')}{' ' if value[:1].isspace() else ''}{whole}".strip()
         is_usable = not UNSAFE.search(whole) and name not in _names(whole)
-        is_usable = is_usable and bool(_harmless({name: whole}))
-        if is_certain and is_usable and len(whole) <= LONGEST and (not is_more or name in known):
+        is_usable = is_usable and len(whole) <= LONGEST and bool(_harmless({name: whole}))
+        if is_certain and is_usable and (not is_more or name in known):
             known[name] = whole
         else:
             known.pop(name, None)

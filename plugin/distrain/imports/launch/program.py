@@ -18,10 +18,25 @@ from distrain.values.placeholder import PROGRAM
 
 # Commands of a shell that prepare the program. Each rank needs them, so they stay in the command.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
+SETUP |= {"declare", "typeset", "readonly"}
 # With this option of srun, the argument is not a program, but a file that lists several programs.
 MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
+
+
+# A redirection into a file, as in `echo $KEY > ~/.key`; 2>&1 and /dev/null are none.
+FILE = re.compile(r"(?:\d|&)?>{1,2}\|?(?!&)(.*)", re.DOTALL)
+NO_FILE = {"/dev/null", "/dev/stderr", "/dev/stdout"}
+
+
+def only_prints(command: Command) -> bool:
+    """Tell whether a command only prints: it writes no file."""
+    words = [word.text for word in command.words]
+    if not words or words[0] not in SILENT:
+        return False
+    found = [(FILE.fullmatch(word), following) for word, following in zip(words, [*words[1:], ""], strict=True)]
+    return {match[1] or following for match, following in found if match} <= NO_FILE
 
 
 class Program(Struct, frozen=True):
@@ -146,7 +161,7 @@ def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str,
         words, name = script[command.start : command.end].strip(), command.words[0].text
         if name in SETUP or "=" in name:
             setup += f"{words} && "
-        elif name not in SILENT:
+        elif not only_prints(command):
             why = "it ran once, before the ranks; do it in the image, or in an initContainer of the workers"
             left.append((_shown(command), why))
     return setup, left
@@ -160,7 +175,7 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
     left = []
     for before, command in zip(commands[place:], commands[place + 1 :], strict=False):
         pipe = "`helm distrain logs --save DIR` keeps the log" if before.operator == "|" else ""
-        if command.words and command.words[0].text not in SILENT:
+        if command.words and not only_prints(command):
             left.append(
                 (_shown(command), pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0")
             )

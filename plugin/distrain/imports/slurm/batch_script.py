@@ -20,7 +20,8 @@ from distrain.imports.slurm.size import carry_size
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 # Names that occur in scripts for PyTorch, and variables with which PyTorch's ranks find each other.
 TORCH = re.compile(
-    r"torch|lightning|accelerate|deepspeed|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend", re.IGNORECASE
+    r"torch|lightning|accelerate|deepspeed|megatron|\bnemo\b|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend",
+    re.IGNORECASE,
 )
 UNLIMITED = {"UNLIMITED", "INFINITE"}
 

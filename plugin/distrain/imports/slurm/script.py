@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from distrain.imports.draft import Draft
 from distrain.imports.launch import shell
 from distrain.imports.launch.carried import carry_words
-from distrain.imports.launch.known_values import assignments
-from distrain.imports.launch.program import SILENT
+from distrain.imports.launch.known_values import SETTERS, assignments
+from distrain.imports.launch.program import SILENT, only_prints
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, started
 from distrain.imports.launch.wrappers import CONTAINERS, Wrapper, chain
@@ -118,7 +118,11 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
     """List the commands that only printed something as left out. Show only the names of their programs."""
-    found = [(_line(each, script), each.words[0].text) for each in commands if each.words[0].text in SILENT - EMPTY]
+    found = [
+        (_line(each, script), each.words[0].text)
+        for each in commands
+        if only_prints(each) and each.words[0].text not in EMPTY
+    ]
     if found:
         lines = ", ".join(line.removeprefix("line ") for line, _ in found)
         names = ", ".join(dict.fromkeys(name for _, name in found))
@@ -216,7 +220,7 @@ def _is_setup(command: Command) -> bool:
     before = chain(words)
     if before.program >= len(words):
         return not any(each.is_container for each in before.wrappers)
-    return words[before.program] in SITE | SILENT | {"cd", "export", "set", "ulimit", "wait"}
+    return words[before.program] in SITE | SILENT | SETTERS | {"cd", "set", "ulimit", "wait"}
 
 
 def _words(command: Command, script: str, setup: str) -> list[str]:
@@ -242,7 +246,9 @@ def _other(draft: Draft, command: Command, place: str) -> None:
             _variable(draft, word, place)
     elif command.words[0].text in SITE:
         draft.drop(place, "the image has to hold what it brings")
-    elif started([word.text for word in command.words]) or command.words[0].text not in SILENT | {"set", "wait"}:
+    elif started([word.text for word in command.words]) or not (
+        only_prints(command) or command.words[0].text in ("set", "wait")
+    ):
         draft.drop(place, ONCE)
 
 

@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from distrain.errors import ValuesError
+from distrain.imports.credentials import hidden
 from distrain.imports.identify import find_job
+from distrain.imports.jobs.run_policy import MPI_FIELDS
 from distrain.imports.ledger import Ledger, leaves
 from distrain.imports.read import finished, read
 from distrain.imports.secrets import quoting
@@ -102,3 +104,7 @@ def test_other_value_is_hidden(found: str) -> None:
 
 def test_options_are_quoted_by_their_names() -> None:
     assert quoting.options("--comment='x y -pSECRET -N2 z --mem=4G") == "--comment -p -N --mem …"
+
+
+def test_reason_of_a_left_out_field_of_mpi_is_shown_as_a_whole() -> None:
+    assert [*map(hidden, MPI_FIELDS.values())] == [*MPI_FIELDS.values()]

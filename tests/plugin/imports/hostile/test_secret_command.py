@@ -14,6 +14,7 @@ from distrain.imports.read import finished, read
 from distrain.imports.values_file import secret_command
 from distrain.redact import HIDDEN
 from distrain.yaml import yaml_writer
+from tests.plugin.imports.chart import judge_for
 from tests.plugin.imports.drafts import FILE, Job, accepting, pods, pytorch_job
 
 SECRET = "Zq7hunterZq7hunter2"
@@ -89,3 +90,18 @@ def test_message_of_the_chart_about_the_whole_job_is_shown_without_the_value() -
 
     with pytest.raises(ValuesError, match=r"^job\.yaml: it has \[hidden\]$"):
         _drafted(job, lambda values: [f"it has {SECRET}"])
+
+
+@pytest.mark.parametrize("key", ["AWS_SESSION_TOKEN", "AWS_SECRET_ACCESS_KEY"])
+def test_key_of_s3_in_a_command_gets_a_variable_besides_the_charts(key: str) -> None:
+    store = {"connection": {"user_name": "u5erunter", "password": "p4ssunter"}, "training_data": {"container": "d"}}
+    framework = {"name": "pytorch", "version": "1", "command": f"export {key}=t0kenunter; python a.py"}
+    found = find_job(yaml_writer.dump({"learners": 1, "data_stores": [store], "framework": framework}), FILE)
+    draft = read(found, FILE)
+
+    finished(draft, judge_for("", ""), FILE)
+
+    assert f"{key}_ARGUMENT" in draft.value(("command",))[-1] or f"{key}_2" in draft.value(("command",))[-1]
+    names = {entry["name"]: entry for entry in draft.value(("env",))}
+    [read_by] = [entry for name, entry in names.items() if name.startswith(key)]
+    assert f"--from-literal={read_by['valueFrom']['secretKeyRef']['key']}=..." in "\n".join(secret_command(draft))

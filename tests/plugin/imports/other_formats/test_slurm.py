@@ -363,3 +363,24 @@ def test_long_line_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert dump.call_count < 50
     assert yaml.safe_load(text)["command"] == ["python", "a.py", *words]
+
+
+@pytest.mark.parametrize("start", ["export", "readonly", "declare -x", "declare -rx", "typeset -x", "readonly --"])
+def test_variable_is_set_however_the_shell_declares_it(start: str) -> None:
+    draft = _of_slurm(f"{start} SEED=7\n{start} ARGS=--standalone\nsrun torchrun $ARGS a.py")
+
+    assert {"name": "SEED", "value": "7"} in draft.value(("env",))
+    assert draft.value(("command",)) == ["python3", "a.py"]
+
+
+@pytest.mark.parametrize(
+    "lines", ["srun --container-image=nvcr.io/nvidia/nemo:24.01 python a.py", "cd Megatron-LM\nsrun python a.py"]
+)
+def test_script_of_megatron_or_nemo_is_one_of_pytorch(lines: str) -> None:
+    assert _of_slurm(lines).value(("framework",)) == "pytorch"
+
+
+def test_command_that_writes_a_file_is_not_listed_as_one_that_only_prints() -> None:
+    draft = _of_slurm("echo $KEY > ~/.key\necho a\nsrun python a.py")
+
+    assert [place for place, _ in draft.lost] == ["line 3: echo …", "line 4: echo"]
