@@ -254,7 +254,6 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
         "it is an address inside the cluster: run "
         f"`kubectl --namespace storage port-forward service/minio 9000:{port}`, "
         "and add --endpoint http://127.0.0.1:9000\n"
->>>>>>> h-attack27
     )
     assert f"checkpoint.uri: s3://{BUCKET}/team/run1 at {endpoint}: S3 does not answer" in refused.err
     assert forwarded.code == 0, forwarded.err
