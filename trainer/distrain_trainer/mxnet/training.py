@@ -82,8 +82,8 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have the same shape, so MXNet can queue the whole graph at once. With control flow in the model (for
-        # example foreach), it would then compute a wrong loss and wrong gradients.
+        # All batches have the same shape, so MXNet can queue the whole graph at once. With control flow in the model,
+        # such as foreach, it would then compute a wrong loss and wrong gradients.
         has_control_flow = any("subgraphs" in node for node in nodes_in_training(model))
         self.hybridize(static_alloc=True, static_shape=not has_control_flow)
 
