@@ -69,7 +69,7 @@ def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
 
 
 def _is_open(rule: UnboundVolume) -> bool:
-    """Tell whether the domain of the first pod does not determine where the volume is."""
+    """Tell whether the volume may be in one of several places, even if the domain of the first pod is known."""
     places = {msgspec.json.encode(volume.spec.node_affinity) for volume in rule.candidates}
     if not rule.is_made:
         return len(places) > 1

@@ -17,7 +17,16 @@ import numpy as np
 import pytest
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, Position, batches_from_beside, beside, end_batches, load, train_batches
+from distrain_trainer.data import (
+    Dataset,
+    Position,
+    batches_from_beside,
+    beside,
+    decoding,
+    end_batches,
+    load,
+    train_batches,
+)
 from distrain_trainer.data.beside import BatchesFromBeside, Work
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.data.sampler import Segment
@@ -158,6 +167,16 @@ def test_kill_of_a_decoding_process_is_told(config: Config, monkeypatch: pytest.
             [*itertools.islice(batches, 1000)]
     # The other one ends with the reader.
     wait_until_ended(second)
+
+
+def test_each_thread_is_told_how_a_decoding_process_ended() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.kill()
+
+        told = [decoding._end_of(process.pid) for _ in range(2)]
+
+    assert told[0] == told[1]
+    assert "was ended by signal 9" in told[1]
 
 
 def test_sigterm_does_not_end_the_process(config: Config) -> None:

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from distrain_trainer.config import Config
-from distrain_trainer.data.decoding import DecodingProcesses
+from distrain_trainer.data.decoding import DecodingProcesses, how_it_ended
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.data.images import ImageFolder
@@ -150,10 +150,8 @@ class BatchesFromBeside:
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(SECONDS_TO_END)
-        status = self.process.returncode
-        how = f"by signal {-status}" if status is not None and status < 0 else f"with exit code {status}"
-        remedy = "; if memory was short, raise workers.memory" if status == -signal.SIGKILL else ""
-        return f"data.uri: the process that reads and decodes this rank's images was ended {how}{remedy}"
+        told = "data.uri: the process that reads and decodes this rank's images was ended"
+        return f"{told} {how_it_ended(self.process.returncode)}"
 
 
 def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:

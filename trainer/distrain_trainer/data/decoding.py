@@ -58,7 +58,7 @@ class DecodingProcesses:
             process.connection.send_bytes(content)
             error = process.connection.recv()
         except (EOFError, OSError):
-            raise LostPeerError(_how_it_ended(process.pid)) from None
+            raise LostPeerError(_end_of(process.pid)) from None
         finally:
             self._free.put(process)
         if error is not None:
@@ -104,12 +104,15 @@ def _error_of(
     return None
 
 
-def _how_it_ended(pid: int) -> str:
-    told = "data.uri: a process that decodes this rank's images was ended"
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # Another thread has asked before.
-        return told
-    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    remedy = "; if memory was short, raise workers.memory" if code == -signal.SIGKILL else ""
-    return f"{told} {how}{remedy}"
+def _end_of(pid: int) -> str:
+    # WNOWAIT keeps the status, because several threads may ask for it.
+    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert end is not None  # It would be None only with WNOHANG.
+    code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+    return f"data.uri: a process that decodes this rank's images was ended {how_it_ended(code)}"
+
+
+def how_it_ended(code: int | None) -> str:
+    """Return how a process ended, and the remedy. `code` is its exit code, or minus the number of its signal."""
+    how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+    return f"{how}; if memory was short, raise workers.memory" if code == -signal.SIGKILL else how
