@@ -52,7 +52,7 @@ def main() -> None:
 
 def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
     """Print how many images per second one rank receives, for each format and each storage."""
-    with mock.patch.dict(os.environ, _variables(server)):
+    with mock.patch.dict(os.environ, server.client_environment()):
         for what, name in names.items():
             for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
                 print(f"data layer, {what}, {place}: {_images_per_second(f'{uri}/{name}'):8.0f} images/sec", flush=True)
@@ -73,7 +73,7 @@ def _tell_feeding(server: Server) -> None:
 
 def _rate(framework: str, options: Sequence[str], server: Server) -> float:
     command = ["mpirun", "-np", "1", "--bind-to", "none", "python3", "-m", "distrain_trainer", *options]
-    done = run_trainer(framework, command, env=_variables(server), timeout=600)
+    done = run_trainer(framework, command, env=server.client_environment(), timeout=600)
     if done.returncode != 0:
         raise LabError(f"{framework}: the trainer ended with {done.returncode}: {done.stderr}")
     return float(done.stdout.partition(TOTAL)[2].split()[0])
@@ -122,16 +122,6 @@ def _upload(server: Server, folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             client.upload_file(str(path), "bench", str(path.relative_to(folder)))
-
-
-def _variables(server: Server) -> dict[str, str]:
-    """Return the environment variables that the chart sets in a pod for S3."""
-    return {
-        "AWS_ENDPOINT_URL_S3": server.endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-    }
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ GOAL, SHARE = 2500, 0.9
 def main() -> int:
     with tempfile.TemporaryDirectory() as scratch, on_loopback(Path(scratch) / "s3") as server:
         keys = _upload(server, Path(scratch) / "data")
-        with proxy_before(server.endpoint) as proxy, mock.patch.dict(os.environ, _variables(server, proxy.endpoint)):
+        with (
+            proxy_before(server.endpoint) as proxy,
+            mock.patch.dict(os.environ, server.client_environment(proxy.endpoint)),
+        ):
             dataset = load(Config(data="s3://bench", epochs=1))
             proxy.set(Delay=DELAY, Rate=RATE)
             pairs = [(_bare(keys), _trainer(dataset, epoch)) for epoch in range(PAIRS)]
@@ -96,15 +99,6 @@ def _trainer(dataset: Dataset, epoch: int) -> float:
     count = sum(len(works) for works in samples.works(part))
     assert count == SHARDS * SAMPLES
     return count / (time.perf_counter() - started)
-
-
-def _variables(server: Server, endpoint: str) -> dict[str, str]:
-    return {
-        "AWS_ENDPOINT_URL_S3": endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-    }
 
 
 if __name__ == "__main__":

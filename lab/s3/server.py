@@ -48,6 +48,18 @@ class Server:
         """Return the server's keys as environment variables, because every user can read a process's command line."""
         return {"ROOT_ACCESS_KEY_ID": self.access_key, "ROOT_SECRET_ACCESS_KEY": self.secret_key}
 
+    def client_environment(self, endpoint: str = "") -> dict[str, str]:
+        """Return the environment variables that the chart sets for S3 in a pod.
+
+        `endpoint` is a proxy before the server; by default clients reach the server itself.
+        """
+        return {
+            "AWS_ENDPOINT_URL_S3": endpoint or self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
     def boto3_client(self) -> Any:
         import boto3
 

@@ -105,8 +105,7 @@ def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Itera
 
     with proxy_before(server.endpoint) as proxy:
         proxy.set(**fault)
-        keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-        env = {"AWS_ENDPOINT_URL_S3": proxy.endpoint, "AWS_REGION": "us-east-1", **keys}
+        env = server.client_environment(proxy.endpoint)
         yield Place(f"s3://{bucket}/digits", f"s3://{bucket}/saved", env, fetch)
 
 

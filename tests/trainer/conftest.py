@@ -282,9 +282,5 @@ def digits_uri(digits: Path, s3_server: Any) -> str:
 @pytest.fixture
 def s3_env(s3_server: Any) -> dict[str, str]:
     """The environment variables by which the chart passes the S3 settings to a pod."""
-    return {
-        "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": s3_server.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
-    }
+    environment: dict[str, str] = s3_server.client_environment()
+    return environment

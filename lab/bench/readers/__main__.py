@@ -160,10 +160,7 @@ def _environment(server: Server, endpoint: str, found: dict[str, Reader]) -> dic
     return {
         **os.environ,
         "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
-        "AWS_ENDPOINT_URL_S3": endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
+        **server.client_environment(endpoint),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from PIL import Image
@@ -26,6 +27,10 @@ def to_pixels(content: bytes) -> Any:
     return _TRANSFORM(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
-def counts_of(images: Any, decodes: bool) -> Count:
-    """Count a batch's images, and their bytes. `images` is a tensor if they are decoded, or else a list of files."""
-    return len(images), images.nbytes if decodes else sum(map(len, images))
+def counted(loader: Iterable[tuple[Any, Any]], decodes: bool) -> Iterator[Count]:
+    """Read all batches, and yield the number of images in each, and the number of their bytes.
+
+    A batch's images are a tensor if they are decoded, or else a list of files.
+    """
+    for images, _ in loader:
+        yield len(images), images.nbytes if decodes else sum(map(len, images))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from streaming import MDSWriter, StreamingDataset
 from torch.utils.data import DataLoader
 
-from lab.bench.readers.decoding import counts_of, to_pixels
+from lab.bench.readers.decoding import counted, to_pixels
 from lab.bench.readers.program import BATCH, SEED, Count, Task, run
 from lab.bench.readers.tar import samples_in
 
@@ -40,15 +40,7 @@ def open_reader(task: Task) -> Iterable[Count]:
     # The workers are forked. They must not share the S3 connection over which this process has read the index.
     for stream in dataset.streams:
         stream._downloader.clean_up()
-    return Batches(DataLoader(dataset, batch_size=BATCH, num_workers=task.workers), task.decodes)
-
-
-class Batches:
-    def __init__(self, loader: Any, decodes: bool) -> None:
-        self._loader, self._decodes = loader, decodes
-
-    def __iter__(self) -> Iterator[Count]:
-        return (counts_of(images, self._decodes) for images, _ in self._loader)
+    return counted(DataLoader(dataset, batch_size=BATCH, num_workers=task.workers), task.decodes)
 
 
 def write(shards: Path, folder: Path) -> None:

@@ -11,7 +11,7 @@ from s3torchconnector import S3ClientConfig, S3IterableDataset
 from torch.utils.data import IterableDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from lab.bench.readers.decoding import counts_of, to_pixels
+from lab.bench.readers.decoding import counted, to_pixels
 from lab.bench.readers.program import BATCH, SEED, SHUFFLE, Count, Task, run
 from lab.bench.readers.tar import samples_in
 
@@ -53,15 +53,7 @@ def shuffled(samples: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]
 
 
 def open_reader(task: Task) -> Iterable[Count]:
-    return Batches(StatefulDataLoader(Images(task), batch_size=BATCH, num_workers=task.workers), task.decodes)
-
-
-class Batches:
-    def __init__(self, loader: Any, decodes: bool) -> None:
-        self._loader, self._decodes = loader, decodes
-
-    def __iter__(self) -> Iterator[Count]:
-        return (counts_of(images, self._decodes) for images, _ in self._loader)
+    return counted(StatefulDataLoader(Images(task), batch_size=BATCH, num_workers=task.workers), task.decodes)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import webdataset
 
-from lab.bench.readers.decoding import counts_of, to_pixels
+from lab.bench.readers.decoding import counted, to_pixels
 from lab.bench.readers.program import BATCH, SEED, SHUFFLE, Count, Task, run
 
 
@@ -19,15 +18,7 @@ def open_reader(task: Task) -> Iterable[Count]:
     if task.decodes:
         dataset = dataset.map_tuple(to_pixels, int)
     batches = dataset.batched(BATCH, partial=True)
-    return Batches(webdataset.WebLoader(batches, batch_size=None, num_workers=task.workers), task.decodes)
-
-
-class Batches:
-    def __init__(self, loader: Any, decodes: bool) -> None:
-        self._loader, self._decodes = loader, decodes
-
-    def __iter__(self) -> Iterator[Count]:
-        return (counts_of(images, self._decodes) for images, _ in self._loader)
+    return counted(webdataset.WebLoader(batches, batch_size=None, num_workers=task.workers), task.decodes)
 
 
 if __name__ == "__main__":

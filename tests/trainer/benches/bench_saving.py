@@ -96,8 +96,7 @@ def measure(mib: int) -> bool:
 
 @contextmanager
 def of_server(server: Server, endpoint: str) -> Iterator[None]:
-    keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-    with mock.patch.dict(os.environ, {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_REGION": "us-east-1", **keys}):
+    with mock.patch.dict(os.environ, server.client_environment(endpoint)):
         yield
 
 
