@@ -213,6 +213,20 @@ def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
+def wait_for_timed_steps(namespace: Namespace, *, seconds: float = 300) -> None:
+    """Wait until the ranks that run now have logged a step: the first ten steps after each start are not logged.
+
+    The trainer allows an hour for the first step and half an hour for the next two, which compile. Only after them does
+    it notice within a minute that a rank hangs.
+    """
+
+    def is_logged() -> bool:
+        _, *starts = re.split(r"^distrain-launch: .* workers answer: ", namespace.launcher_log(), flags=re.M)
+        return bool(starts) and STEP.search(starts[-1]) is not None
+
+    wait_until("a logged step", is_logged, seconds=seconds, pause=0.5)
+
+
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
     """Wait for the first step after the ranks have restarted.
 

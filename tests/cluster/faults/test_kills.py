@@ -25,6 +25,7 @@ from tests.cluster.training import (
     upgrade,
     wait_for_checkpoint,
     wait_for_restart,
+    wait_for_timed_steps,
 )
 from tests.matrix import one_of
 
@@ -102,6 +103,8 @@ def test_deleted_pod_is_made_good(run: Namespace, goes_on: GoesOn, role: str) ->
 
 
 def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
+    wait_for_timed_steps(run)
+
     with faults.halted(live_pod(run, "worker", 1)["metadata"]["uid"], TRAINER):
         goes_on()
 
