@@ -169,8 +169,8 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
 {{- /*
 distrain.context.prune
   Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes such keys
-  only if values.yaml has them. The roles' maps are merged before, because a null in a role's map also removes the key
-  that the role would inherit from the top level.
+  only if values.yaml has them. The roles' maps are merged before that, because a null in a role's map also removes the
+  key that the role would inherit from the top level.
 */}}
 {{- define "distrain.context.prune" -}}
 {{- $map := . -}}
