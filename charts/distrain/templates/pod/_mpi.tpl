@@ -71,8 +71,8 @@ distrain.mpi.workerArgs
 distrain.mpi.interfaces
   Renders JSON, which may be {}.
 
-  The parameters with btl are for the ranks' data, those with oob for the messages between mpirun and its daemons.
-  mpirun passes the same list of interfaces to all nodes. If the interfaces' names differ between nodes,
+  btl parameters choose the interfaces for the ranks' data, oob parameters those for the messages between mpirun and its
+  daemons. mpirun passes the same list of interfaces to all nodes. If the interfaces' names differ between nodes,
   network.subnets, such as 10.0.0.0/16, selects the right interface on each node. Open MPI refuses an include list
   together with an exclude list.
 */}}

@@ -304,7 +304,8 @@ distrain.pod.first
 {{- /*
 distrain.pod.userContainer
   Takes a role. This init container needs limits, because a quota may require them, and the QoS class Guaranteed does.
-  It gets those of the main container, which cost nothing more: the main container starts only after it has ended.
+  It gets the main container's requests and limits. The pod does not need more because of them, since the two containers
+  never run at the same time.
 */}}
 {{- define "distrain.pod.userContainer" -}}
 name: distrain-user

@@ -1,7 +1,7 @@
 {{- /*
 Rules on the network.
 
-  distrain.validate.network.policy   with NetworkPolicies, no pod uses the node's network
+  distrain.validate.network.policy   if networkPolicy.enabled is true, no pod uses the node's network
   distrain.validate.network.family   network.ipFamilyPolicy is set only if the chart itself creates the Services
   distrain.validate.network.subnets  network.subnets is set only for MPI, and never with network.excludeInterfaces
 */}}
