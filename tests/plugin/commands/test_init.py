@@ -290,7 +290,7 @@ def test_comments_are_those_of_the_chart_else_of_the_schema(run: Run) -> None:
     lines = run("init", "--node-gpus", "8", "--data", "/data").out.split("\n")
 
     above = {line.strip(): before.strip() for before, line in pairwise(lines)}
-    assert above["model: resnet50"].startswith("# function(shape, classes), that returns the network;")
+    assert above["model: resnet50"].startswith("# function(shape, classes), which has to return the network ")
     assert above["model: resnet50"] in (CHART / "values.yaml").read_text()
     description = build.read()["properties"]["workers"]["properties"]["tolerations"]["description"]
     assert above["tolerations:"] == f"# {description}"

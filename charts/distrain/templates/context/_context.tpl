@@ -7,8 +7,8 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.kind             MPIJob, PyTorchJob, MXJob, TFJob or Plain
   .Job.version          version of the kind, such as v1; empty for Plain
   .Job.apiVersion       group and version, such as kubeflow.org/v1
-  .Job.facts            facts of the kind and version, from files/kinds.json
-  .Job.fits             kinds that run the framework with the strategy
+  .Job.facts            facts about the kind and version, from files/kinds.json
+  .Job.fits             kinds that can run the framework with the strategy
   .Job.known            versions of the kind that the chart can write, the newest first
   .Job.served           the known versions that the cluster serves, the newest first
   .Job.isReal           Helm talks to a real cluster; false for `helm template` without one
@@ -24,8 +24,8 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
   .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
   .Job.sections         section of the values, such as workers -> its values merged over the top-level defaults
-  .Job.paths            prefix of a path in the values -> section, for the kind's roles; "" for the top level
-  .Job.given            the same prefixes -> the values of values.yaml and the user, not merged with the top level
+  .Job.paths            start of a value's path, such as "workers." -> its section; "" for the top level
+  .Job.given            the same starts -> the values there, from values.yaml and the user, without top-level defaults
   .Job.roles            role -> the values that describe its pods, from .Job.sections
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
@@ -45,13 +45,15 @@ Facts derived from the values, computed once. Every template that renders a reso
 distrain.context
   Takes the root context. All templates of one rendering share the root context, so only the first call computes .Job.
 
-  - isReal: every real cluster serves apiregistration.k8s.io, and Helm's built-in list lacks it.
+  - isReal: every real cluster serves apiregistration.k8s.io. Helm's built-in list, used without a cluster, lacks it.
   - slots: one rank per GPU; a worker without GPUs has one rank.
-  - volumeRoles: a user's command may be on a volume, so all roles but the MPI launcher mount the volumes. The launcher
-  mounts no such volume: if only one node can attach a disk, the launcher could not start on another node.
-  - metricsRoles: the chief of a TFJob has no rank, but the trainer serves the run's step and loss there.
+  - volumeRoles: without a command, the roles that read or write files. A user's command may itself be on a volume, so
+    with a command all roles mount the volumes, except the MPI launcher. If a volume can be attached to only one node at
+    a time, a launcher that mounts it could not start on another node than the workers.
+  - metricsRoles: a TFJob's chief has no rank, but if the trainer serves metrics, the chief serves the run's step and
+    loss.
   - checkpointRoles: only the trainer uses this emptyDir, and only if checkpoint.uri is empty.
-  - hasReplaceHook: without rbac.create the chart makes no Role, so the user has to name a ServiceAccount.
+  - hasReplaceHook: without rbac.create the chart makes no Role, so the hook needs replace.serviceAccountName.
 */}}
 {{- define "distrain.context" -}}
 {{- if not (hasKey . "Job") -}}
@@ -84,9 +86,11 @@ distrain.context
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
-{{- /* Keep null in mpi.mca and mpi.env, where it removes a key, and in global, which the umbrella chart owns. */ -}}
+{{- /*
+Nulls stay in mpi, where a null means that the chart must not set the key, and in global, which the chart does not own.
+*/ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
-{{- /* Walking through all maps takes time, so this happens only if the values contain a null. */ -}}
+{{- /* Walking through all maps takes time, so the nulls are removed only if there are any. */ -}}
 {{- if toJson $pruned | contains ":null" -}}
 {{- range list $sections $pruned -}}
 {{- include "distrain.context.prune" . -}}
@@ -164,8 +168,9 @@ distrain.context
 
 {{- /*
 distrain.context.prune
-  Takes a map, and changes it and the maps in it. Helm removes a key that a user sets to null only if values.yaml has
-  the key. A null in a role's map removes the key inherited from the top level, so the roles' maps are merged first.
+  Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes such keys
+  only if values.yaml has them. The roles' maps are merged before that, because a null in a role's map also removes the
+  key that the role would inherit from the top level.
 */}}
 {{- define "distrain.context.prune" -}}
 {{- $map := . -}}

@@ -2,8 +2,8 @@
 Facts about the kinds of job, from files/kinds.json. schemas/kinds.yaml explains them.
 
   distrain.kinds.read    sets .Kinds to the content of files/kinds.json
-  distrain.kinds.facts   facts of a kind in one of its versions
-  distrain.kinds.having  names of the kinds and versions that have a fact, joined by "or"
+  distrain.kinds.facts   adds the facts about one version of a kind to a map
+  distrain.kinds.having  kinds and versions for which a fact is true, as text: "job.kind Plain or MPIJob v2beta1"
 */}}
 
 {{- /*
@@ -18,9 +18,9 @@ distrain.kinds.read
 
 {{- /*
 distrain.kinds.facts
-  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds
-  the facts to the map: the operator's, then the kind's, then the version's. A later fact overrides an earlier one. An
-  unknown version adds no facts.
+  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds to
+  the map `facts` the operator's facts, then the kind's, then the version's. A later value of the same fact overrides an
+  earlier one. An unknown version adds no facts.
 */}}
 {{- define "distrain.kinds.facts" -}}
 {{- $version := dict -}}

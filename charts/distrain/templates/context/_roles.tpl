@@ -5,17 +5,18 @@ The values of each role's pods: the role's section of the values, merged over th
   distrain.roles.keygen   values of the Job that makes the SSH key, copied from the launcher
   distrain.roles.map      maps, merged by key
   distrain.roles.named    lists, merged by name
-  distrain.roles.path     path at which the user has set a value of a section
+  distrain.roles.path     path of a section's value: in the section if it is set there, otherwise at the top level
 */}}
 
 {{- /*
 distrain.roles.section
   Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the role's values to the map `into`.
 
-  - Maps are merged by key and lists by the names of their items; the role's entry replaces the top-level one. The items
-    of tolerations and envFrom have no names, so the role's items follow the top-level ones. A string at the top level
-    applies if the role has none.
-  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because their top-level values do not apply to every role.
+  - Maps are merged by key, and lists by the names of their items: the role's entry replaces the top-level entry. The
+    items of tolerations and envFrom have no names, so the role's items are appended to the top-level items. A top-level
+    string applies only to roles that do not set the string themselves.
+  - env, volumes and volumeMounts are merged in _env.tpl and _volumes.tpl instead, because not every role gets their
+    top-level values.
 */}}
 {{- define "distrain.roles.section" -}}
 {{- $into := .into -}}
@@ -44,7 +45,7 @@ distrain.roles.section
 {{- if and $default (eq (index $own $key) nil) (not $isInPodSpec) -}}
 {{- $_ := set $into $key $default -}}
 {{- end -}}
-{{- /* An empty string of the role also removes the field that the top-level podSpec sets. */ -}}
+{{- /* A role's own value, even an empty string, overrides the field of the same name in the top-level podSpec. */ -}}
 {{- if and (ne (index $own $key) nil) (hasKey ($top.podSpec | default dict) $key) (not $isInPodSpec) -}}
 {{- $_ := omit $into.podSpec $key | set $into "podSpec" -}}
 {{- end -}}
@@ -73,8 +74,9 @@ distrain.roles.section
 
 {{- /*
 distrain.roles.keygen
-  Takes (dict "values" <all values> "launcher" <values of the launcher> "into" <a map>). Adds the role's values to the
-  map `into`. The Job may run on the same nodes as the launcher, and fills a Secret that the launcher mounts.
+  Takes (dict "values" <all values> "launcher" <values of the launcher> "into" <a map>). Adds the values of the Job that
+  makes the SSH key to the map `into`. The launcher cannot start before this Job has stored the key. So the Job gets the
+  launcher's placement, priority and security context: it can run wherever the launcher can.
 */}}
 {{- define "distrain.roles.keygen" -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" "securityContext" "priorityClassName" "runtimeClassName" -}}
@@ -90,8 +92,8 @@ distrain.roles.keygen
 
 {{- /*
 distrain.roles.map
-  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets `key` of the map `into` to the merged parts; a
-  null in a part removes a key.
+  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Merges the parts, and stores the result as `key` in
+  the map `into`. A later part overrides an earlier one; a null removes its key from the result.
 */}}
 {{- define "distrain.roles.map" -}}
 {{- $merged := dict -}}
@@ -109,8 +111,8 @@ distrain.roles.map
 
 {{- /*
 distrain.roles.named
-  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets `key` of the
-  map `into` to the items of all parts. An item replaces an earlier item with the same name.
+  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Stores the items
+  of all parts as `key` in the map `into`. An item replaces an item with the same name from an earlier part.
 */}}
 {{- define "distrain.roles.named" -}}
 {{- $by := .by -}}
@@ -133,8 +135,8 @@ distrain.roles.named
 
 {{- /*
 distrain.roles.path
-  Takes (dict "root" <root context> "section" <name> "keys" <path in the section>). Renders the path in the section if
-  the section itself has the last key, otherwise the path at the top level.
+  Takes (dict "root" <root context> "section" <name> "keys" <path in the section>). Renders the path at which the value
+  is set: `workers.podSpec.x` if the section itself sets it, otherwise `podSpec.x`, the top-level default.
 */}}
 {{- define "distrain.roles.path" -}}
 {{- $values := index .root.Values .section -}}

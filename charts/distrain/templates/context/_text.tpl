@@ -35,7 +35,7 @@ distrain.text.number
 
 {{- /*
 distrain.text.quantity
-  Takes the value. The same number gives the same text, whether it is written as a number or as text.
+  Takes the value. Renders the same text for 2, "2" and 2.0, so that they give the same job.
 */}}
 {{- define "distrain.text.quantity" -}}
 {{- if and (regexMatch "^[0-9.]+([eE][-+]?[0-9]+)?$" (toString .)) (eq (float64 . | floor) (float64 .)) -}}
@@ -47,7 +47,7 @@ distrain.text.quantity
 
 {{- /*
 distrain.text.list
-  Takes a list of scalars. Kubernetes accepts only strings as arguments, but people also write numbers.
+  Takes a list of scalars. Kubernetes accepts only strings as arguments, but users also write numbers.
 */}}
 {{- define "distrain.text.list" -}}
 {{- range $index, $value := . -}}

@@ -37,8 +37,9 @@ distrain.versions.served
 
 {{- /*
 distrain.versions.chosen
-  Takes (dict "root" <root context> "known" <list> "served" <list>). `auto` is the newest version that the cluster
-  serves; if the cluster serves none, or without a cluster, it is the newest that the chart can write. Empty for Plain.
+  Takes (dict "root" <root context> "known" <list> "served" <list>). If job.apiVersion is `auto`, renders the newest
+  version that the cluster serves. If Helm knows of no served version, renders the newest version that the chart can
+  write. Empty for Plain.
 */}}
 {{- define "distrain.versions.chosen" -}}
 {{- $asked := .root.Values.job.apiVersion -}}

@@ -12,7 +12,7 @@ Objects that Helm creates as hooks: for preflight, for the replace hook and for 
 distrain.hooks.annotations
   Takes (dict "hook" <Helm's events> "weight" <int> "delete" <Helm's delete policies>).
 
-  Renders only Helm's hook annotations, because Argo CD and Flux also understand them.
+  Argo CD and Flux understand Helm's hook annotations, so the chart needs no others.
 */}}
 {{- define "distrain.hooks.annotations" -}}
 helm.sh/hook: {{ .hook }}
@@ -22,11 +22,12 @@ helm.sh/hook-delete-policy: {{ .delete }}
 
 {{- /*
 distrain.hooks.metadata
-  Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <whether the
-  object is in no namespace>).
+  Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <true if the
+  object has no namespace>).
 
-  The delete policy has hook-succeeded and hook-failed. If the check fails, Helm deletes these objects because of
-  hook-succeeded, as Helm created each of them successfully. Argo CD deletes them because of hook-failed.
+  Except for `helm test`, the delete policy has both hook-succeeded and hook-failed, because Helm and Argo CD treat
+  these objects differently when the hook's pod fails. For Helm each object is a hook of its own, which succeeded when
+  it was created, so hook-succeeded deletes it. In Argo CD hook-failed deletes it.
 */}}
 {{- define "distrain.hooks.metadata" -}}
 {{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}
@@ -47,10 +48,10 @@ annotations:
 distrain.hooks.podMetadata
   Takes (dict "root" <root context> "role" <role> "hook" <Helm's events> "weight" <int>).
 
-  A pod that failed stays until the next one is created, so that its log can be read. The pod of a successful `helm
-  test` stays too, unless Helm prints its log. Helm prints logs only if a value asks for it, because Flux's
-  helm-controller crashes on that annotation (https://github.com/fluxcd/helm-controller/issues/1562). A hook's pod gets
-  no labels or annotations for a gang scheduler.
+  A failed pod stays until the hook runs again, so that its log can be read. The pod of a successful `helm test` stays
+  too, unless Helm prints its log. The annotation that makes Helm print the log is set only if hooks.printLog is true,
+  because Flux's helm-controller crashes on it (https://github.com/fluxcd/helm-controller/issues/1562). A hook's pod
+  gets no labels or annotations for a gang scheduler.
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
@@ -73,12 +74,13 @@ annotations:
 distrain.hooks.pod
   Takes the root context. The caller adds the affinity.
 
-  A hook's pod always meets the standard `restricted`, whatever podSecurity says, because it needs no more rights. A
-  hook's pod runs on nodes where the launcher may run, with the launcher's priority. The launcher's affinity to other
-  pods is left out, because hooks also run while the job has no pods. A hook's pod also tolerates the taints that the
-  workers tolerate, because the cluster may have no other nodes. A hook's pod calls the API server, so the token of its
-  ServiceAccount is mounted. The grace period of a hook's pod is 0: the pod has nothing to save when it is ended, and
-  Helm 4 creates the next hook's pod before the previous one is gone.
+  A hook's pod always meets the Pod Security Standard `restricted`, whatever podSecurity says, because it needs no more
+  rights. A hook's pod runs on nodes where the launcher may run, with the launcher's priority. The launcher's pod
+  affinity is left out: hooks also run while the job has no pods, and an affinity to missing pods would keep the hook's
+  pod Pending. A hook's pod also tolerates the taints that the workers tolerate, because the cluster may have no other
+  nodes. A hook's pod calls the API server, so the token of its ServiceAccount is mounted. The grace period of a hook's
+  pod is 0. The pod has nothing to save, and Helm 4 does not wait until it is gone before it creates the next hook's
+  pod.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

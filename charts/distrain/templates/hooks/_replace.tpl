@@ -34,7 +34,7 @@ distrain.replace.objects
 
 {{- /*
 distrain.replace.rules
-  Allow the hook to get and delete only objects with these names.
+  Renders the rules with which the hook may get and delete the objects of distrain.replace.objects, and no others.
 */}}
 {{- define "distrain.replace.rules" -}}
 {{- $names := dict -}}

@@ -5,7 +5,7 @@
   distrain.test.values    values of the test's job
   distrain.test.sidecars  sidecars of its pods
   distrain.test.program   program of its ranks
-  distrain.test.pack      documents of a Plain job, in a form that Helm can run
+  distrain.test.pack      documents of a Plain job, changed so that Helm can run them as hooks
 */}}
 
 {{- /*
@@ -24,19 +24,20 @@ job.managedBy lets the job run in another cluster, so that there is no test
 distrain.test.values
   Takes (dict "root" <root context> "values" <a map>). Adds all values of the test's job to the map.
 
-  The test reads no data, so it needs no S3 Secret. The test's job has a deadline, so that the GPUs become free even if
-  Helm was stopped. The test also runs while the release's job is suspended.
+  The test reads no data, so it needs no S3 Secret. The test's job has a deadline, so that it frees its GPUs even if
+  Helm was stopped. It is never suspended, so `helm test` also works while the release's job is suspended.
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
 {{- $job := .root.Job -}}
 {{- $replicas := $given.test.workers | default $given.workers.replicas | int -}}
-{{- /* Makes torchrun wait for all workers. */ -}}
+{{- /* With equal minReplicas and maxReplicas, torchrun waits for all workers. */ -}}
 {{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
-The job's deadline is later than the timeout of the test's Pod, so that the Pod can say why the test failed. A Plain job
-gets no extra time, because Helm itself waits until the job has ended. An elastic PyTorchJob succeeds as soon as its
-first worker does: with cleanPodPolicy Running, the operator would delete rank 0's pod before its log is read.
+The deadline of the test's job is 5 minutes later than the timeout of the test's Pod, so that the Pod can say why the
+test failed. The deadline of a Plain job is not later, because Helm creates the Pod only after the job has ended. An
+elastic PyTorchJob succeeds as soon as its first worker has succeeded. With cleanPodPolicy Running, the operator would
+then delete the other running pods, maybe rank 0's before the test has read its log.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
@@ -71,8 +72,8 @@ first worker does: with cleanPodPolicy Running, the operator would delete rank 0
 
 {{- /*
 distrain.test.sidecars
-  Takes a map with sidecars. Renders the native sidecars as JSON: the network may need them, and Kubernetes ends them
-  after the ranks. Other sidecars would keep the test's pods running.
+  Takes a map with sidecars. Renders only the native sidecars, as JSON. The test keeps them, because the network may
+  need them, and Kubernetes ends them once the ranks have ended. Other sidecars would keep the test's pods running.
 */}}
 {{- define "distrain.test.sidecars" -}}
 {{- $native := list -}}
@@ -86,8 +87,8 @@ distrain.test.sidecars
 
 {{- /*
 distrain.test.program
-  Takes the root context. Renders a list. If torchrun starts the ranks, PyTorch runs the all-reduce. If mpirun starts
-  them, Horovod runs it.
+  Takes the root context. Renders a list. The ranks run the all-reduce with PyTorch if torchrun starts them, and with
+  Horovod if mpirun starts them.
 */}}
 {{- define "distrain.test.program" -}}
 - python3
@@ -97,11 +98,11 @@ distrain.test.program
 
 {{- /*
 distrain.test.pack
-  Takes the documents of a Plain job. Renders all these documents, with the Jobs in one List.
+  Takes the YAML documents of a Plain job. Renders them again, but with all Jobs in one List.
 
   If a hook is a Job, Helm waits until the Job has ended before it creates the next hook. But the launcher's Job and the
-  workers' Job have to run at the same time. So a single hook, a List, contains all Jobs. Each Job keeps its hook
-  annotations, because Argo CD ignores the annotations of the List.
+  workers' Job have to run at the same time. So all Jobs are in one object of kind List, which is a single hook for
+  Helm. Each Job keeps its own hook annotations, because Argo CD ignores the List's annotations.
 */}}
 {{- define "distrain.test.pack" -}}
 {{- $together := list -}}

@@ -8,7 +8,7 @@ Gang schedulers and queues, which start all pods of the job or none.
   distrain.gang.jobLabels         labels of the job's resource
   distrain.gang.podLabels         labels of a role's pods
   distrain.gang.podAnnotations    annotations of a role's pods
-  distrain.gang.member            name of the gang scheduler, if the chart makes a PodGroup for the role's pods
+  distrain.gang.member            gang scheduler if the chart makes the PodGroup of the role's pods, else empty
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
@@ -76,7 +76,8 @@ kueue.x-k8s.io/priority-class: {{ . | quote }}
 
 {{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
-  Take a role. Render JSON, which may be {}. For kinds with an operator, the operator adds these labels and annotations.
+  Take a role. Render JSON, which may be {}. These labels and annotations put a Plain job's pods into its PodGroup. For
+  the other kinds, the operator adds them.
 */}}
 {{- define "distrain.gang.podLabels" -}}
 {{- if eq (include "distrain.gang.member" .) "scheduler-plugins" -}}
@@ -96,7 +97,7 @@ distrain.gang.podLabels, distrain.gang.podAnnotations
 
 {{- /*
 distrain.gang.member
-  Takes a role. Renders nothing if the role's pods belong to no PodGroup of the chart.
+  Takes a role. Renders nothing if the chart makes no PodGroup for the role's pods.
 */}}
 {{- define "distrain.gang.member" -}}
 {{- if and .root.Job.makesPodGroup (ne .role "keygen") -}}

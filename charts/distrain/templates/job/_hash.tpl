@@ -4,14 +4,14 @@ ends the old job. The job's annotation distrain/content contains the hash.
 
   distrain.hash.content     the hash
   distrain.hash.fixed       the text that is hashed
-  distrain.hash.fixedSpec   the part of the text for a Kubeflow resource: fields of its spec
-  distrain.hash.fixedPlain  the part of the text for a Plain job: fields of its Jobs' specs
+  distrain.hash.fixedSpec   for a Kubeflow resource: the hashed fields of its spec
+  distrain.hash.fixedPlain  for a Plain job: the hashed fields of its Jobs' specs
 */}}
 
 {{- /*
 distrain.hash.content
-  Takes the root context. Computing the hash renders the whole job, so the hash is kept in .Job. The job of `helm test`
-  has the hash of the release's job.
+  Takes the root context. Computing the hash renders the whole job, so the hash is computed once and kept in .Job. The
+  job of `helm test` gets the hash of the release's job.
 */}}
 {{- define "distrain.hash.content" -}}
 {{- if not .Job.hash -}}
@@ -24,8 +24,8 @@ distrain.hash.content
 distrain.hash.fixed
   Takes the root context. The job is rendered without a name, so that its name is not hashed.
 
-  The scripts' ConfigMap is not hashed. The ConfigMap changes in place, so that a new version of the chart does not
-  replace the job.
+  The ConfigMap with the scripts is not hashed, so that a new version of the chart with other scripts does not replace
+  the job. Helm updates the ConfigMap in place.
 */}}
 {{- define "distrain.hash.fixed" -}}
 {{- $part := .Job.isPlain | ternary "distrain.hash.fixedPlain" "distrain.hash.fixedSpec" -}}
@@ -42,8 +42,9 @@ distrain.hash.fixed
 distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
-  Operators create a pod once and never change it. Operators apply new sizes and some fields of the run policy while the
-  job runs (`live` in schemas/kinds.yaml). The container's lifecycle hooks do not affect the training.
+  The pod templates are hashed, because operators never change an existing pod. Fields that the operator applies to a
+  running job (`live` in schemas/kinds.yaml) are not hashed, and neither is the size, unless a new size replaces the
+  job. The container's lifecycle hooks are not hashed, because they do not affect the training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}
@@ -69,8 +70,8 @@ distrain.hash.fixedSpec
 distrain.hash.fixedPlain
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
-  A Job's failure policy and its pod template, including labels, are immutable. The number of workers can change, but if
-  a new size replaces the job (.Job.isReplaced), the number is part of the hash.
+  A Job's failure policy and its pod template, including labels, are immutable, so they are hashed. The number of
+  workers is hashed only if a new size replaces the job (.Job.isReplaced). Otherwise it can change while the job runs.
 */}}
 {{- define "distrain.hash.fixedPlain" -}}
 {{- $job := .root.Job -}}

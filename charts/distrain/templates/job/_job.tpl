@@ -85,10 +85,11 @@ runPolicy:
 distrain.job.policyFields
   Takes (dict "root" <root context> "fields" <names of fields>).
 
-  backoffLimit: how often the launcher's Job of an MPIJob creates a new pod after a pod was deleted or killed. After a
-  failed run the Job also creates new pods, each of which ends at once with the same failure. The Job waits 10, 20 and
-  then 40 s before each new pod; the limit of 3 keeps this wait short. The training-operator gets no backoffLimit: when
-  it reaches the limit, it deletes every pod with its log, whatever cleanPodPolicy says.
+  backoffLimit: how often the launcher's Job of an MPIJob creates a new pod after its pod was deleted or killed. The Job
+  also creates new pods after the run has failed for good; each of them reads that result (--keep-outcome) and ends at
+  once. Kubernetes waits 10, 20 and then 40 s before the new pods, so a limit of at most 3 keeps this wait short. Jobs
+  of the training-operator get no backoffLimit: when one reaches the limit, the operator deletes every pod with its log,
+  whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.policyFields" -}}
 {{- $job := .root.Values.job -}}
@@ -116,9 +117,9 @@ suspend: true
 distrain.job.restartPolicy
   Takes the root context.
 
-  With ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without a limit. A pod
-  that failed (exit code below 128) fails the job at once, and the pod's log stays. The script that is process 1 of the
-  pod restarts a failed program itself.
+  With restartPolicy ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without a
+  limit. If a pod fails with an exit code below 128, the job fails at once, and the pod's log stays. If only the program
+  in a pod fails, the script that is process 1 restarts the program, without a new pod.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
 {{- empty .Values.job.maxRestarts | ternary "Never" .Job.facts.restartPolicy -}}

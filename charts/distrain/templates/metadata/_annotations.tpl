@@ -2,7 +2,7 @@
 Annotations of pods.
 
   distrain.annotations.ownPod   annotations that the chart sets on pods
-  distrain.annotations.mesh     annotation that turns Linkerd's proxy on or off for a role's pods
+  distrain.annotations.mesh     annotation that switches Linkerd's proxy on or off for a role's pods
   distrain.annotations.metrics  annotations with which Prometheus finds the pods that serve metrics
   distrain.annotations.pod      all annotations of a role's pods, the user's included
 */}}

@@ -5,7 +5,7 @@ Labels, and the metadata of the release's objects.
   distrain.labels.resource  all labels of an object that Helm creates, including the user's
   distrain.labels.own       labels that the chart sets on an object that Helm creates
   distrain.labels.selector  label selector of the pods that hold ranks
-  distrain.labels.peers     label selector of a role's pods; for a role with ranks, the pods of all roles with ranks
+  distrain.labels.peers     label selector of a role's pods; if they hold ranks, of all pods that hold ranks
   distrain.labels.ownPod    labels that the chart sets on a role's pods
   distrain.labels.mesh      label that turns off Istio's ambient mode for a role's pods
   distrain.labels.pod       all labels of a role's pods, including the user's
@@ -14,8 +14,8 @@ Labels, and the metadata of the release's objects.
 {{- /*
 distrain.labels.metadata
   Takes (dict "root" <root context> "name" <name> "weight" <hook weight in a test> "labels" <more labels> "annotations"
-  <more annotations> "job" <the job's name>). Only objects that the replace hook deletes have "job"; they get the
-  content hash as an annotation.
+  <more annotations> "job" <the job's name>). "job" is given only for objects that the replace hook deletes. These
+  objects get the content hash as an annotation.
 */}}
 {{- define "distrain.labels.metadata" -}}
 name: {{ .name | quote }}
@@ -93,9 +93,9 @@ matchLabels:
 distrain.labels.ownPod
   Takes (dict "root" <root context> "role" <role>). Renders JSON.
 
-  The chart's version is not a label of pods, because each release of the chart would change the pods. Istio's sidecar
-  is off by default: it could keep the launcher's pod running after mpirun has ended, and would proxy the ranks'
-  traffic.
+  Pods have no label with the chart's version, because then every new version of the chart would change the pods.
+  Istio's sidecar is off by default: it could keep the launcher's pod running after mpirun has ended, and would proxy
+  the ranks' traffic.
 */}}
 {{- define "distrain.labels.ownPod" -}}
 {{- dict

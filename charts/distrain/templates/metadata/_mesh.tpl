@@ -2,7 +2,7 @@
 Whether a service mesh adds its proxy to the pods.
 
   distrain.mesh.injects   "true" if the mesh adds its proxy to a role's pods, else "false"
-  distrain.mesh.isMarked  not empty if a role's pods get the label and annotation for Istio's ambient mode and Linkerd
+  distrain.mesh.isMarked  "true" if a role's pods get the label for Istio's ambient mode and Linkerd's annotation
 */}}
 
 {{- /*
@@ -18,9 +18,9 @@ distrain.mesh.injects
 distrain.mesh.isMarked
   Takes (dict "root" <root context> "role" <role>).
 
-  Older versions of the chart set neither the label nor the annotation. If the workers come from a Job or a StatefulSet,
-  the label and the annotation are rendered only if serviceMesh is set: a Job's pod template is immutable, and a
-  StatefulSet restarts its pods when its template changes.
+  If the workers come from a Job or a StatefulSet, the label and the annotation are rendered only if serviceMesh is set.
+  Older versions of the chart set neither of them, so adding them would change the pod template of a running job. But a
+  Job's pod template is immutable, and a StatefulSet restarts its pods when its template changes.
 */}}
 {{- define "distrain.mesh.isMarked" -}}
 {{- $isHook := not (or (eq .role "keygen") (hasKey (.root.Job.facts.roles | default dict) .role)) -}}

@@ -2,10 +2,10 @@
 Names of the release's objects.
 
 A name depends only on the release, the chart's alias, nameOverride and fullnameOverride. Helm deletes and rolls back
-only objects of the last revision. If a failed revision had given the job another name, Helm would never again touch the
-running job.
+only objects of the last revision. If that revision gave the job another name and then failed, Helm would no longer
+manage the running job.
 
-  distrain.names.base            start of every name, before it is cut
+  distrain.names.base            start of the names of all objects, before it is cut
   distrain.names.full            the base, cut so that no object's name is too long
   distrain.names.alias           alias of this chart in an umbrella chart; empty without one
   distrain.names.run             folder of the run below checkpoint.uri and output.uri
@@ -46,10 +46,10 @@ distrain.names.base
 distrain.names.full
   Takes the root context.
 
-  A DNS label has at most 63 characters. 45 characters leave room for the longest pod name, <name>-plain-worker-999,
-  with the most workers that the schema allows. The 45 characters also leave room for a label that a StatefulSet of
-  workers puts on its pods: <name>-worker and 11 more characters. A cut name ends with a hash, so that two releases keep
-  different names.
+  A DNS label has at most 63 characters. A limit of 45 leaves room for the longest pod name, <name>-plain-worker-999,
+  because the schema allows at most 1000 workers. The limit also leaves room for the label controller-revision-hash,
+  which a StatefulSet puts on its pods: <name>-worker- and up to 10 more characters. A name that was cut ends with a
+  hash, so that two releases never get the same name.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -64,9 +64,10 @@ distrain.names.full
 distrain.names.alias
   Takes the root context.
 
-  Helm sets .Chart.Name to the alias. Names of objects allow only lower-case letters, digits and dashes; if the alias
-  has other characters, a hash distinguishes it from similar aliases. In an umbrella chart inside another, the names of
-  all charts below the first one replace the alias, because two inner umbrella charts may both contain this chart.
+  Helm sets .Chart.Name to the alias. Names of objects allow only lower-case letters, digits and dashes. Other
+  characters of the alias become dashes, and a hash is added that distinguishes it from similar aliases. If an umbrella
+  chart contains another umbrella chart with this chart, the alias is replaced by the path below the outermost chart,
+  such as inner/distrain, because two inner charts may both contain this chart.
 */}}
 {{- define "distrain.names.alias" -}}
 {{- $path := .Template.BasePath | trimSuffix "/templates" | splitList "/charts/" | rest | join "/" -}}
@@ -82,8 +83,9 @@ distrain.names.alias
 
 {{- /*
 distrain.names.run
-  Takes the root context. nameOverride and fullnameOverride do not change this folder, so that a renamed run resumes
-  from its checkpoints. Release names cannot contain a dot, so the dot before the alias is unambiguous.
+  Takes the root context. nameOverride and fullnameOverride do not change the run's folder, so that a run resumes from
+  its checkpoints after it was renamed with them. Release names cannot contain a dot, so the dot before the alias is
+  unambiguous.
 */}}
 {{- define "distrain.names.run" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -92,8 +94,8 @@ distrain.names.run
 
 {{- /*
 distrain.names.instance
-  Takes the root context. Selectors find a job's pods by this label, so the pods of `helm test` and of another alias
-  have another value.
+  Takes the root context. Selectors find a job's pods by this label. So each alias of the chart has its own value of the
+  label, and so have the pods of `helm test`.
 */}}
 {{- define "distrain.names.instance" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -125,9 +127,9 @@ distrain.names.job
 
 {{- /*
 distrain.names.identity
-  Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text: a job with the
-  same name but another content is another job. Renders nothing without a job name, because the content hash is being
-  computed then.
+  Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text, so a job with
+  the same name but different content counts as another job. Without a job name, the content hash is still being
+  computed, so the template renders nothing.
 */}}
 {{- define "distrain.names.identity" -}}
 {{- if .job -}}
@@ -139,7 +141,7 @@ distrain.names.identity
 distrain.names.helper
   Takes (dict "root" <root context> "part" <preflight, test, replace or keygen>).
 
-  The hash avoids the names of other releases: the test of release run1 must not have the name of a release run1-test.
+  The name ends with a hash. Without the hash, the test of release run1 would have the same name as a release run1-test.
 */}}
 {{- define "distrain.names.helper" -}}
 {{- $room := sub 35 (len .part) | int -}}
@@ -166,8 +168,9 @@ distrain.names.scripts
 distrain.names.trainer
   Takes the root context.
 
-  The name contains the archive's hash, so that a new trainer replaces the job. Otherwise a rank that restarts would run
-  other code than the other ranks of its job. `helm test` uses the release's ConfigMap.
+  The pods mount this ConfigMap, and its name contains the hash of the trainer's archive. So a new trainer changes the
+  pods, and the job is replaced. Otherwise a rank that restarts after an upgrade would run other code than the other
+  ranks. `helm test` uses the release's ConfigMap.
 */}}
 {{- define "distrain.names.trainer" -}}
 {{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}

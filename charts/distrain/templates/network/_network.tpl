@@ -5,9 +5,9 @@ allow more traffic than the others.
   distrain.network.isOn      empty unless networkPolicy.enabled is true
   distrain.network.job       spec of the policy for the job's pods
   distrain.network.callers   spec of the policy for pods that call the API server
-  distrain.network.pods      label selector of the pods of some roles
+  distrain.network.pods      label selector of the pods of the given roles
   distrain.network.apiRoles  roles of the job's pods that call the API server, as a JSON list
-  distrain.network.s3        egress rules for S3, and for the services that give out credentials of a cloud role
+  distrain.network.s3        egress rules for S3, and for the cloud services from which S3 clients get credentials
 */}}
 
 {{- /*
@@ -24,9 +24,12 @@ true
 distrain.network.job
   Takes the root context.
 
-  - All ports between the job's pods are allowed, because mpirun, NCCL, Gloo and the parameter servers choose ports.
-  - DNS has port 53, and the pods behind OpenShift's DNS Service have 5353: most network plugins check the pod's port.
-  - The rules name no addresses, because some network plugins do not identify Pods and the API server by address.
+  - All ports between the job's pods are allowed, because mpirun, NCCL, Gloo and the parameter servers choose their
+    ports at run time.
+  - DNS has port 53. But behind OpenShift's DNS Service, the pods have port 5353, and most network plugins check the
+    port of the pod. So both ports are allowed.
+  - Rules for Pods and for the API server contain no IP addresses, because some network plugins do not apply rules with
+    addresses to them.
 */}}
 {{- define "distrain.network.job" -}}
 {{- $policy := .Values.networkPolicy -}}
@@ -110,8 +113,8 @@ distrain.network.apiRoles
 
 {{- /*
 distrain.network.s3
-  Takes the root context. Renders nothing if no value refers to S3. Without s3.secretName, the S3 client asks for
-  credentials at AWS STS, at the node's metadata service (169.254.169.254), or at the agent of EKS Pod Identity
+  Takes the root context. Renders nothing if no value refers to S3. Without s3.secretName, the S3 client gets its
+  credentials from AWS STS, from the node's metadata service (169.254.169.254) or from the agent of EKS Pod Identity
   (169.254.170.23).
 */}}
 {{- define "distrain.network.s3" -}}

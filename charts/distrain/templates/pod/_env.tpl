@@ -4,7 +4,7 @@ Environment variables of the pods. distrain-worker passes a worker's variables o
   distrain.env.all      all variables of a container: env and envFrom
   distrain.env.own      variables that the chart sets
   distrain.env.run      job identity, pod UID and number of GPUs, for the trainer
-  distrain.env.s3       server and credentials, for an S3 client
+  distrain.env.s3       server, region and credentials, for an S3 client
   distrain.env.network  network interface, for NCCL and Gloo, and NCCL's log level
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>). All templates except distrain.env.all
@@ -50,22 +50,24 @@ distrain.env.own
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromJsonArray -}}
 {{- if eq .root.Job.facts.starter "torchrun" -}}
-{{- /* Makes torchrun check every second for ended ranks. Older versions of torchrun check only every five seconds. */}}
+{{- /*
+torchrun then checks every second whether a rank has ended. Older versions check only every five seconds by default.
+*/}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.isElastic -}}
 {{- /*
-Since PyTorch 2.5 the ranks share the store of the first rendezvous. Workers that join later never get that store:
-https://github.com/pytorch/pytorch/issues/135712
+Since PyTorch 2.5 the ranks share the TCP store of the first rendezvous, which workers that join later never get
+(https://github.com/pytorch/pytorch/issues/135712). So the sharing is turned off.
 */}}
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.namesUser -}}
-{{- /* A user who is not in the image's /etc/passwd has the home /, and may not write there. */}}
+{{- /* A user who is not in the image's /etc/passwd has the home directory /, which the user cannot write to. */}}
 {{- $env = append $env (dict "name" "HOME" "value" "/tmp") -}}
 {{- end -}}
 {{- if and (eq .role "launcher") .root.Job.isPlain -}}
-{{- /* Open MPI cuts host names at the first dot, but DNS does not resolve <job>-worker-0 without its domain. */}}
+{{- /* By default, Open MPI cuts host names at the first dot. But DNS resolves <job>-worker-0 only with its domain. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
 {{- if ne .role "launcher" -}}

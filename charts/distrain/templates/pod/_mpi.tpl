@@ -4,7 +4,7 @@ Arguments of distrain-launch and distrain-worker, and of the mpirun that distrai
   distrain.mpi.launcherArgs  arguments of distrain-launch
   distrain.mpi.workerArgs    arguments of distrain-worker
   distrain.mpi.interfaces    Open MPI parameters that choose the network interfaces
-  distrain.mpi.end           Open MPI parameters for ending the ranks
+  distrain.mpi.end           Open MPI parameters for the end of a run in which a rank has failed
   distrain.mpi.sshFolder     folder in which the SSH key is mounted
 
 All take the root context.
@@ -16,8 +16,8 @@ distrain.mpi.launcherArgs
 
   - No -np: distrain-launch adds -np from the hostfile, so that it matches the number of existing workers.
   - --end-workers: a Plain job has no operator that deletes the workers, so distrain-launch ends them.
-  - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. That pod
-    must know that the run has failed.
+  - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. With this
+    flag, that pod learns that the run has failed, and ends.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
 {{- if .Job.usesKubexec -}}
@@ -71,9 +71,10 @@ distrain.mpi.workerArgs
 distrain.mpi.interfaces
   Renders JSON, which may be {}.
 
-  btl carries the ranks' data, oob the messages between mpirun and its daemons. mpirun gives all daemons the same lists.
-  If interface names differ between nodes, a network (10.0.0.0/16) selects the right interface on each node. Open MPI
-  refuses to have both an include list and an exclude list.
+  btl parameters choose the interfaces for the ranks' data, oob parameters those for the messages between mpirun and its
+  daemons. mpirun passes the same list of interfaces to all nodes. If the interfaces' names differ between nodes,
+  network.subnets, such as 10.0.0.0/16, selects the right interface on each node. Open MPI refuses an include list
+  together with an exclude list.
 */}}
 {{- define "distrain.mpi.interfaces" -}}
 {{- $included := join "," .Values.network.subnets | default .Values.network.interface -}}
@@ -91,9 +92,11 @@ distrain.mpi.interfaces
 distrain.mpi.end
   Renders JSON, which may be {}.
 
-  If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer does not
-  need this time: its ranks save when they stop together, and its checkpoints survive a failure in the middle of a save.
-  A user's command may need this time to stop. A value in mpi.mca overrides these parameters, even if it is null.
+  If one rank fails, Open MPI waits, sends SIGTERM to the other ranks, waits again and kills them, all within 2 s. The
+  trainer does not need these waits, so the chart sets them to 0: once a rank has failed, the others cannot stop at the
+  same step and save, and a failure during a save does not damage earlier checkpoints. A user's command keeps the waits,
+  because it may need them to stop. If mpi.mca is null or contains this parameter, even with the value null, the chart
+  does not set it.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}
@@ -106,8 +109,8 @@ distrain.mpi.end
 
 {{- /*
 distrain.mpi.sshFolder
-  ssh reads the key in its user's home directory. The operator gives the key the file mode that ssh requires only if the
-  folder is /root/.ssh.
+  ssh looks for the key in the home directory of its user. For root the folder must be /root/.ssh, because with any
+  other folder the operator does not give the key the file mode that ssh requires.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
 {{- eq .Job.user "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}

@@ -33,7 +33,10 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $topology.key | default "kubernetes.io/hostname" | quote }}
     whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" ($topology.required | default false) }}
-    {{- /* Otherwise a node with a taint that the workers do not tolerate would count as a node without workers. */}}
+    {{- /*
+    By default, a node whose taint keeps the workers away would count as a node with 0 workers, and so distort the
+    spread.
+    */}}
     nodeTaintsPolicy: Honor
     labelSelector:
       {{- include "distrain.labels.peers" . | nindent 6 }}
@@ -46,8 +49,8 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  Renders the user's tolerations, then two of the chart, which limit how long a pod stays bound to a node that is not
-  ready or unreachable. The chart adds no toleration for a taint that the user's tolerations already cover.
+  Renders the user's tolerations, then two of the chart. The chart's tolerations limit how long a pod stays on a node
+  that is unreachable or not ready. The chart adds no toleration for a taint that the user's tolerations already cover.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
@@ -73,7 +76,7 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  Renders the user's affinity, and the pod affinity term of the topology policy `pack`.
+  Renders the user's affinity. For the topology policy `pack`, adds a pod affinity to the pods that hold ranks.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

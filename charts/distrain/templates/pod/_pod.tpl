@@ -9,7 +9,7 @@ Pods of every kind and role.
   distrain.pod.common       pod fields that do not depend on containers, volumes and placement
   distrain.pod.container    image, pull policy and securityContext of a role's container
   distrain.pod.image        the image
-  distrain.pod.inRegistry   an image's name in the registry global.imageRegistry
+  distrain.pod.inRegistry   an image's name, with its registry replaced by global.imageRegistry
   distrain.pod.pullSecrets  imagePullSecrets
   distrain.pod.ports        ports of a role's container
   distrain.pod.resources    resources of a role's container
@@ -18,10 +18,10 @@ Pods of every kind and role.
   distrain.pod.userContainer  init container that writes an /etc/passwd with the pod's user
   distrain.pod.more         the pod fields of the user's podSpec, and fields that depend on the role
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
-  distrain.pod.ranksGrace   seconds in which the ranks have to stop
+  distrain.pod.ranksGrace   seconds that the ranks have to stop after SIGTERM
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>). Nothing here may depend on
-workers.replicas, because operators never change an existing pod.
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>). No field of a pod may depend on
+workers.replicas: when the number changes, operators create or delete pods, but never change an existing pod.
 */}}
 
 {{- /*
@@ -102,8 +102,8 @@ volumeMounts:
 distrain.pod.common
   Takes a role.
 
-  Only pods that call the API server get a token. enableServiceLinks is off, because it would add variables for every
-  Service of the namespace to the ranks' environment.
+  Only pods that call the API server get a ServiceAccount token. enableServiceLinks is off, because it would add
+  variables for every Service of the namespace to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
@@ -209,13 +209,13 @@ ports:
 distrain.pod.resources
   Takes a role. Renders nothing if the container requests nothing.
 
-  - GPUs have only a limit: Kubernetes copies the limit of an extended resource into the request, and rejects a pod in
-    which the two differ.
+  - GPUs have only a limit: Kubernetes copies the limit of an extended resource into the request, and rejects a pod
+    whose request differs from the limit.
   - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
-    killed first. The default request of workers without GPUs sets no limit, because their real need is unknown.
+    killed first. Without workers.memory there is no limit, because the workers' real need is unknown.
   - CPU has no limit by default: a throttled rank slows down all other ranks.
-  - The value `resources` is merged with these. The container uses the claims in resources.claims; without that list it
-    uses all claims of the pod.
+  - The user's `resources` are merged over these requests and limits. The container uses the resource claims in
+    resources.claims. If that list is not set, the container uses all claims of the pod.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -287,7 +287,7 @@ distrain.pod.sidecars
 {{- /*
 distrain.pod.first
   Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container and ends them after it. Native
-  sidecars start before the other init containers, which may need them.
+  sidecars come before the other init containers in the list, so that these can use them.
 */}}
 {{- define "distrain.pod.first" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -303,8 +303,9 @@ distrain.pod.first
 
 {{- /*
 distrain.pod.userContainer
-  Takes a role. The container has the same CPU and memory as the main container, which starts later: a quota may require
-  limits, and the QoS class Guaranteed requires them.
+  Takes a role. This init container needs limits, because a quota may require them, and the QoS class Guaranteed does.
+  It gets the main container's requests and limits. The pod does not need more because of them, since the two containers
+  never run at the same time.
 */}}
 {{- define "distrain.pod.userContainer" -}}
 name: distrain-user
@@ -329,7 +330,8 @@ volumeMounts:
 
 {{- /*
 distrain.pod.more
-  Takes a role. The user's fields cannot conflict with the chart's: distrain.validate.roles.podSpec refuses those.
+  Takes a role. The user's podSpec cannot override a field of the chart, because distrain.validate.roles.podSpec refuses
+  such values.
 */}}
 {{- define "distrain.pod.more" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -357,7 +359,9 @@ distrain.pod.more
 {{- end -}}
 {{- end -}}
 {{- if and $more.hostNetwork (not $more.dnsPolicy) -}}
-{{- /* With hostNetwork the default dnsPolicy uses the node's DNS, which does not know the cluster's names. */}}
+{{- /*
+With hostNetwork, the default dnsPolicy uses the node's DNS, which cannot resolve names of the cluster's Services.
+*/}}
 {{- $_ := set $more "dnsPolicy" "ClusterFirstWithHostNet" -}}
 {{- end -}}
 {{- if or .root.Job.namesUser $values.sidecars $values.initContainers ($values.podSpec | default dict).initContainers -}}
@@ -373,9 +377,9 @@ distrain.pod.more
 {{- /*
 distrain.pod.grace, distrain.pod.ranksGrace
   Take the root context. The ranks have workers.podSpec.terminationGracePeriodSeconds to stop at a step boundary and
-  save. Every pod, including the launcher's, has 15 s more than the ranks: 2 s until the launcher asks the ranks, 10 s
-  to kill mpirun, and 3 s to end the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute,
-  even a pod that ignores SIGTERM. A grace period of 0 ends pods at once, as in Kubernetes.
+  save. The grace period of every pod, including the launcher's, is 15 s longer: 2 s until the launcher tells the ranks
+  to stop, 10 s to kill mpirun, and 3 s to end the pod. With the default of 40 s for the ranks, `helm uninstall` ends
+  every pod within a minute, even a pod that ignores SIGTERM. As in Kubernetes, a grace period of 0 ends pods at once.
 */}}
 {{- define "distrain.pod.grace" -}}
 {{- $ranks := include "distrain.pod.ranksGrace" . | int64 -}}

@@ -37,8 +37,8 @@ args:
 {{- if .root.Job.isElastic }}
 lifecycle:
   {{- /*
-  At a rescale, the operator may delete a pod that it has just created. SIGTERM could then arrive before process 1
-  blocks it, and the kernel would drop it.
+  During a rescale, the operator may delete a pod that it has just created. If SIGTERM arrives before process 1 blocks
+  SIGTERM, the kernel drops the signal. So this hook first waits until process 1 is ready.
   */}}
   preStop:
     exec:
@@ -53,8 +53,8 @@ distrain.program.torchrun
 
   torchrun reads the number of pods, their ranks and the rendezvous endpoint from the operator's PET_* variables. A job
   of fixed size with one rank per pod needs no torchrun, because the operator sets RANK and WORLD_SIZE for the program.
-  In such a job torchrun could even hang: a worker's torchrun that restarts before the Master's torchrun has ended joins
-  the old rendezvous, and both wait for each other forever.
+  In such a job torchrun could even hang. If a worker's torchrun restarts while the Master's old torchrun still runs, it
+  joins the old rendezvous, and both wait for each other forever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}

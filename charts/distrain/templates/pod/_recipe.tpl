@@ -30,7 +30,7 @@ distrain.recipe.arguments
 
 {{- /*
 distrain.recipe.value
-  Takes a number, a word, a boolean, or a list of numbers. The numbers of a list are joined by commas.
+  Takes a number, a string, a boolean, or a list of numbers. The numbers of a list are joined by commas.
 */}}
 {{- define "distrain.recipe.value" -}}
 {{- if kindIs "slice" . -}}

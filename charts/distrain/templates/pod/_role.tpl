@@ -10,9 +10,9 @@ makes the SSH key.
 distrain.role.request
   Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing if there is no request.
 
-  The launcher's values do not apply to keygen. Workers without GPUs get a small default request, so that a mistyped
-  workers.replicas cannot put hundreds of pods on one node. There is no default for a resource that the value
-  `resources` requests or limits.
+  The values of launcher do not apply to the Job that makes the SSH key. Workers without GPUs get a small default
+  request, so that a mistyped workers.replicas cannot put hundreds of pods on one node. If the user's `resources`
+  contain a request or limit for CPU, CPU gets no default request here; the same is true for memory.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}

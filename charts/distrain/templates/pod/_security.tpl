@@ -20,7 +20,7 @@ root context.
 
 {{- /*
 distrain.security.pod
-  For root there is no fsGroup: it would make the SSH key readable by a group, and ssh refuses such a key.
+  For root there is no fsGroup: with it, a group could read the SSH key, and ssh refuses a key that a group can read.
 */}}
 {{- define "distrain.security.pod" -}}
 {{- $ours := include "distrain.security.podDefault" .root -}}
@@ -76,8 +76,8 @@ capabilities:
 {{- /*
 distrain.security.over
   Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). The user's capabilities are added to
-  the chart's; every other field of the user replaces the chart's field. Kubernetes refuses a privileged container with
-  allowPrivilegeEscalation false.
+  the chart's. Every other field that the user sets replaces the chart's field. Kubernetes refuses a privileged
+  container with allowPrivilegeEscalation false.
 */}}
 {{- define "distrain.security.over" -}}
 {{- $merged := fromYaml .ours -}}

@@ -26,7 +26,7 @@ distrain.trainer.program
 {{- /*
 distrain.trainer.module
   Takes (dict "root" <root context> "module" <module>). Renders a list. If the chart delivers the trainer,
-  distrain-trainer unpacks it, installs what trainer.install names, and runs the module.
+  distrain-trainer unpacks it, installs the packages in trainer.install, and runs the module.
 */}}
 {{- define "distrain.trainer.module" -}}
 {{- if .root.Job.archive -}}
@@ -64,7 +64,9 @@ distrain.trainer.arguments
 - {{ include "distrain.trainer.checkpoint" . | printf "--checkpoint=%s" | quote }}
 - --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
 {{- with .Values.checkpoint.maxAge }}
-{{- /* The trainer's default is not passed, so that the job of an older chart keeps its content hash. */}}
+{{- /*
+1800 is the trainer's default. It is not passed, so that a job installed by an older chart keeps its content hash.
+*/}}
 {{- if ne (int64 .) 1800 }}
 - --checkpoint-max-age={{ int64 . }}
 {{- end }}
@@ -123,7 +125,8 @@ distrain.trainer.output
 
 {{- /*
 distrain.trainer.checkpoint
-  Takes the root context. Without checkpoint.uri, the folder is in the emptyDir of distrain.volumes.all.
+  Takes the root context. Without checkpoint.uri, the folder is in an emptyDir, which distrain.volumes.all adds to the
+  pod.
 */}}
 {{- define "distrain.trainer.checkpoint" -}}
 {{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}

@@ -13,7 +13,8 @@ A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 {{- /*
 distrain.volumes.all
   With podSecurity restricted, pods can write only to /tmp. /tmp holds Open MPI's session, sshd's configuration and the
-  frameworks' caches. The SSH Secret's keys are listed as items, so that a pod waits until all of them exist.
+  frameworks' caches. The Secret for the SSH key is empty at first. Because its three keys are listed as items, kubelet
+  starts the pod only when the Secret has them.
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := .root.Job.isPlain -}}
@@ -121,8 +122,8 @@ distrain.volumes.all
 
 {{- /*
 distrain.volumes.user
-  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key by which items are merged). Renders a list, which
-  may be empty. Only the roles in .Job.volumeRoles get the top-level volumes.
+  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key that identifies an item when lists are merged).
+  Renders a list, which may be empty. Only the roles in .Job.volumeRoles get the top-level volumes.
 */}}
 {{- define "distrain.volumes.user" -}}
 {{- $shared := has .role .root.Job.volumeRoles | ternary (get .root.Values .key) list | default list -}}

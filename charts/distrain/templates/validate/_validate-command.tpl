@@ -2,7 +2,7 @@
 Rules on the user's own program.
 
   distrain.validate.command.words      the program and each argument are separate items
-  distrain.validate.command.starter    the program does not start ranks itself
+  distrain.validate.command.starter    the program is not one that starts ranks, such as mpirun
   distrain.validate.command.behindEnv  the command without a leading `env` and its arguments
 
 The messages do not repeat arguments, which may be secret.
@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  A program such as mpirun would run in every rank, and each of them would start all ranks again.
+  Every rank would run a program such as mpirun, and each mpirun would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}

@@ -4,15 +4,15 @@ Rules on the containers of each role's pods. These containers come from the role
   distrain.validate.containers.nonRoot  no container with runAsNonRoot has the user root
   distrain.validate.containers.mounts   the pods have the volumes that the user's containers mount
   distrain.validate.containers.all      the user's containers in a role's pods, by their paths in the values
-  distrain.validate.containers.at       the list at a path in the values
+  distrain.validate.containers.at       the list at a path in a map of values
 
-A top-level value applies to several roles, so each rule prints equal lines only once.
+A mistake in a top-level value appears in several roles, so each rule prints the same message only once.
 */}}
 
 {{- /*
 distrain.validate.containers.nonRoot
   kubelet refuses to start a container with runAsNonRoot if its user is root. A container's own runAsNonRoot and
-  runAsUser override the pod's. If the cluster chooses the user, only kubelet can check.
+  runAsUser override the pod's. If the cluster chooses the user, only kubelet can check this.
 */}}
 {{- define "distrain.validate.containers.nonRoot" -}}
 {{- $isRoot := eq (include "distrain.security.user" .) "0" -}}
@@ -45,8 +45,9 @@ distrain.validate.containers.nonRoot
 
 {{- /*
 distrain.validate.containers.mounts
-  Top-level volumes reach only the pods that train, but a top-level container reaches all pods. The API server refuses a
-  pod that mounts a volume it does not have. The operator of an MPIJob adds more volumes to the pods.
+  Only the pods that train get the top-level volumes, but all pods get a top-level container. The API server refuses a
+  pod with a volumeMount whose volume is missing. The operator of an MPIJob adds volumes of its own to the pods, so the
+  user's containers may mount these too.
 */}}
 {{- define "distrain.validate.containers.mounts" -}}
 {{- $lines := list -}}

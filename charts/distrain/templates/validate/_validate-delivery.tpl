@@ -1,5 +1,6 @@
 {{- /*
-Rules for trainer.delivery: chart delivers the trainer into an image that does not contain it.
+Rules for trainer.delivery. With its value `chart`, the chart delivers the trainer into an image that does not contain
+it.
 */}}
 {{- define "distrain.validate.delivery" -}}
 {{- $image := .Values.image -}}

@@ -1,11 +1,11 @@
 {{- /*
-Rules on the job's run policy, its size while it runs, and its gang scheduler.
+Rules on the job's run policy, on changes of its size while it runs, and on its gang scheduler.
 
-  distrain.validate.job.runPolicy  the operator supports cleanPodPolicy, the deadline and the time to live
-  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not manage the job
-  distrain.validate.job.rescale    the kind can change its size live, and has a launcher that waits for a lost worker
+  distrain.validate.job.runPolicy  the operator supports the given cleanPodPolicy, deadline and ttlSecondsAfterFinished
+  distrain.validate.job.suspend    job.suspend is true only if the operator can suspend the job, and never with Kueue
+  distrain.validate.job.rescale    live rescaling and lostWorkerTimeout are set only for kinds that support them
   distrain.validate.job.gang       the operator and the gang scheduler work together
-  distrain.validate.job.managedBy  the kind has the field managedBy, and Kueue queues the job
+  distrain.validate.job.managedBy  job.managedBy is set only if the kind has the field and Kueue queues the job
 */}}
 
 {{- define "distrain.validate.job.runPolicy" -}}
@@ -34,9 +34,9 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 
 {{- /*
 distrain.validate.job.suspend
-  Kueue itself sets the field suspend to start and stop the jobs of its queues. If the launcher is a Job, Kubernetes
-  counts the launcher pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed). With a
-  backoffLimit of 0 the suspension would fail the job for good.
+  Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension ends the job's pods. If the
+  launcher is a Job, Kubernetes counts its ended pod as failed (pkg/controller/job/job_controller.go: isPodFailed). With
+  a backoffLimit of 0, this failure would fail the whole job for good.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}
@@ -73,8 +73,8 @@ distrain.validate.job.suspend
 
 {{- /*
 distrain.validate.job.gang
-  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. Kueue would admit
-  the two Jobs of Plain separately, and one could wait forever for the other.
+  Kueue ignores jobs whose kind or version it does not know, so they would start without waiting in the queue. Kueue
+  would admit the two Jobs of a Plain job separately, and one could wait forever for the other.
 */}}
 {{- define "distrain.validate.job.gang" -}}
 {{- $gang := .Values.gang -}}

@@ -1,9 +1,9 @@
 {{- /*
 Rules on the job's kind and version.
 
-  distrain.validate.kind.name     a kind runs the framework with the strategy, and job.kind is one of these kinds
-  distrain.validate.kind.version  the kind has the version in job.apiVersion
-  distrain.validate.kind.served   the cluster serves the kind, and the version to use is unambiguous
+  distrain.validate.kind.name     job.kind is `auto` or a kind that can run the framework with the strategy
+  distrain.validate.kind.version  job.apiVersion is `auto` or a version of the kind
+  distrain.validate.kind.served   the cluster serves the kind, and it is clear which version the job has to use
   distrain.validate.kind.roles    no values are set for a role that the kind does not have
 */}}
 
@@ -28,7 +28,8 @@ Rules on the job's kind and version.
 
 {{- /*
 distrain.validate.kind.served
-  If a CRD serves two versions, the operator runs only the jobs of one. A job of the other version would never start.
+  If a CRD serves two versions, the operator handles jobs of only one of them. A job of the other version would never
+  start.
 */}}
 {{- define "distrain.validate.kind.served" -}}
 {{- $kind := .Job.kind -}}

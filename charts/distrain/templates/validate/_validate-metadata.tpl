@@ -1,13 +1,14 @@
 {{- /*
 Rules on the labels and annotations of the release's objects, and on its ServiceAccount.
 
-  distrain.validate.metadata.common   commonLabels and commonAnnotations set nothing that the chart sets
-  distrain.validate.metadata.account  the chart creates the ServiceAccount that gets serviceAccount.annotations
+  distrain.validate.metadata.common   commonLabels and commonAnnotations have no key that the chart or an operator sets
+  distrain.validate.metadata.account  serviceAccount.annotations is set only if the chart creates the ServiceAccount
 */}}
 
 {{- /*
 distrain.validate.metadata.common
-  Common labels are also on the pods. Selectors and operators find the pods by labels of the chart and of the operator.
+  The pods get the common labels too. Selectors and operators find the pods by labels that the chart or the operator
+  sets, so a common label must not replace such a label.
 */}}
 {{- define "distrain.validate.metadata.common" -}}
 {{- range $key, $_ := .Values.commonLabels -}}

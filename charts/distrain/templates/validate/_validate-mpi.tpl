@@ -2,7 +2,7 @@
 Rules on mpirun and SSH.
 
   distrain.validate.mpi.options     mpi.mca, mpi.env and mpi.flags
-  distrain.validate.mpi.interfaces  network interfaces that Open MPI uses
+  distrain.validate.mpi.interfaces  network interfaces for Open MPI
   distrain.validate.mpi.ssh         SSH key and port
 */}}
 
@@ -44,8 +44,8 @@ distrain.validate.mpi.options
 
 {{- /*
 distrain.validate.mpi.interfaces
-  If two values set the interfaces, one would silently override the other. Open MPI refuses to have both an include list
-  and an exclude list.
+  The chart sets Open MPI's interfaces from the values of network. If mpi.mca set them too, one setting would silently
+  override the other. Open MPI refuses an include list together with an exclude list.
 */}}
 {{- define "distrain.validate.mpi.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}

@@ -1,17 +1,19 @@
 {{- /*
 Rules on the network.
 
-  distrain.validate.network.policy   NetworkPolicies apply to the pods, which are not on the node's network
-  distrain.validate.network.family   the chart itself creates the Services that get network.ipFamilyPolicy
-  distrain.validate.network.subnets  the kind uses MPI, and network.excludeInterfaces has only its default
+  distrain.validate.network.policy   if networkPolicy.enabled is true, no pod uses the node's network
+  distrain.validate.network.family   network.ipFamilyPolicy is set only if the chart itself creates the Services
+  distrain.validate.network.subnets  network.subnets is set only for MPI, and never with network.excludeInterfaces
 */}}
 
 {{- /*
 distrain.validate.network.policy
-  Kubernetes does not define what a NetworkPolicy means for pods on the node's network. Network plugins ignore policies
-  for such pods and treat their traffic as the node's, so the policies of the other pods would deny it.
+  Kubernetes does not define what a NetworkPolicy means for pods on the node's network. Network plugins do not apply
+  policies to such pods, and treat their traffic as traffic of the node. So the policies of the other pods would deny
+  that traffic.
 
-  `enabled: false` in a later values file turns off the policies of an earlier file.
+  With `enabled: false`, other keys of networkPolicy are allowed: a later values file may turn off the policies that an
+  earlier file describes.
 */}}
 {{- define "distrain.validate.network.policy" -}}
 {{- $policy := .Values.networkPolicy | default dict -}}
@@ -49,7 +51,7 @@ distrain.validate.network.policy
 
 {{- /*
 distrain.validate.network.subnets
-  The default of network.excludeInterfaces comes from values.yaml, so the rule accepts it together with network.subnets.
+  values.yaml sets network.excludeInterfaces to [lo], so the rule accepts network.subnets together with [lo].
 */}}
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}

@@ -1,11 +1,11 @@
 {{- /*
 Rules on the pods: the user's additions must not conflict with the chart's fields or the Pod Security Standard.
 
-  distrain.validate.pod.security           user id and RDMA under the standard
+  distrain.validate.pod.security           whether podSecurity allows the user id and RDMA
   distrain.validate.pod.sizes              sizes of memory and /dev/shm
   distrain.validate.pod.containers         sidecars and init containers
   distrain.validate.pod.container          a single sidecar or init container
-  distrain.validate.pod.containerSecurity  a securityContext under the standard
+  distrain.validate.pod.containerSecurity  whether podSecurity allows a securityContext
   distrain.validate.pod.env                environment variables
   distrain.validate.pod.metadata           labels and annotations of pods
 */}}
@@ -24,7 +24,8 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 
 {{- /*
 distrain.validate.pod.sizes
-  A number without a unit is in bytes. The schema cannot compare quantities, so this rule does.
+  A number without a unit is in bytes. The schema cannot compare quantities such as 512Mi and 1G, so this rule compares
+  them.
 */}}
 {{- define "distrain.validate.pod.sizes" -}}
 {{- $workers := .Values.workers -}}
@@ -50,8 +51,9 @@ distrain.validate.pod.sizes
 
 {{- /*
 distrain.validate.pod.containers
-  Operators find their container by its name or position, and add init containers with fixed names. A container of a
-  role may replace a top-level container of the same name in the same list.
+  Operators find the main container by its name or position, and add init containers with fixed names, so the user's
+  containers must have other names. A role's container may have the name of a top-level container in the same list,
+  which it then replaces.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
 {{- $operators := list -}}
@@ -100,8 +102,8 @@ distrain.validate.pod.containers
 {{- /*
 distrain.validate.pod.container
   Takes (dict "root" <root context> "container" <container> "at" <its path> "isSide" <whether it has to be a native
-  sidecar>). If an operator or an API server does not know native sidecars, kubelet would start the main container only
-  after this container has exited.
+  sidecar>). An operator or API server that does not know native sidecars drops the field restartPolicy. kubelet would
+  then run the container as an ordinary init container, and start the main container only after this one has exited.
 */}}
 {{- define "distrain.validate.pod.container" -}}
 {{- $job := .root.Job -}}

@@ -1,12 +1,12 @@
 {{- /*
-Rules on the values that every role has, and on their top-level defaults.
+Rules on values that can be set for every role, and on the top-level defaults of these values.
 
   distrain.validate.roles.resources    requests, limits and claims
   distrain.validate.roles.limits       no limit is below its request
   distrain.validate.roles.devices      requests for devices and huge pages
   distrain.validate.roles.podSpec      fields of podSpec
   distrain.validate.roles.claims       claims of dynamic resources
-  distrain.validate.roles.schedulers   no value names another scheduler if a gang scheduler places the pods
+  distrain.validate.roles.schedulers   if a gang scheduler places the pods, no value names another scheduler
   distrain.validate.roles.security     securityContext and containerSecurityContext
 */}}
 
@@ -49,7 +49,7 @@ Rules on the values that every role has, and on their top-level defaults.
 
 {{- /*
 distrain.validate.roles.limits
-  A top-level value may break this rule and the next two in several roles, so these rules print equal lines once.
+  A mistake in a top-level value appears in several roles, so this rule and the next print the same message only once.
 */}}
 {{- define "distrain.validate.roles.limits" -}}
 {{- $lines := list -}}
@@ -76,10 +76,9 @@ distrain.validate.roles.limits
 
 {{- /*
 distrain.validate.roles.devices
-  For devices and huge pages, request and limit must be equal. Kubernetes copies a limit into the request, but not a
-  request into the limit.
-  The training-operator starts ranks in a launcher whose limits name a GPU (v1.8.1 pkg/controller.v1/mpi/mpijob.go:
-  isGPULauncher).
+  For devices and huge pages, request and limit must be equal. Kubernetes fills in a missing request from the limit, but
+  not a missing limit from the request. If the launcher's limits contain a GPU, the training-operator also starts ranks
+  in the launcher (v1.8.1 pkg/controller.v1/mpi/mpijob.go: isGPULauncher).
 */}}
 {{- define "distrain.validate.roles.devices" -}}
 {{- $lines := list -}}
@@ -159,7 +158,8 @@ distrain.validate.roles.devices
 
 {{- /*
 distrain.validate.roles.claims
-  Some operators only know an older form of resourceClaims, which Kubernetes has removed. They silently drop the claims.
+  Some operators know resourceClaims only in an older form, which Kubernetes has removed. They silently drop the user's
+  claims.
 */}}
 {{- define "distrain.validate.roles.claims" -}}
 {{- range $at, $values := .Job.given -}}
@@ -201,8 +201,8 @@ distrain.validate.roles.claims
 
 {{- /*
 distrain.validate.roles.security
-  ssh refuses a key that its user owns and a group may read. For root, fsGroup has this effect: root owns the mounted
-  key, and fsGroup lets a group read the key.
+  ssh refuses a private key if the user who runs ssh owns the file and a group may read it. Root owns the mounted key,
+  and fsGroup lets a group read the key. So ssh as root would refuse it.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}

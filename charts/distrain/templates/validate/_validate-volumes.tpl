@@ -1,21 +1,22 @@
 {{- /*
 Rules on volumes, and on folders in data.uri, data.cache.folder, output.uri and checkpoint.uri.
 
-  distrain.validate.volumes.folders   the folders are on suitable volumes
+  distrain.validate.volumes.folders   each folder is on a volume, and not on a read-only one if the run writes to it
   distrain.validate.volumes.mountOf   the volume that holds a folder
   distrain.validate.volumes.list      names and kinds of volumes
   distrain.validate.volumes.mounts    names and paths of mounts
   distrain.validate.volumes.caBundle  the S3 server's certificates
-  distrain.validate.volumes.shared    top-level volumes that the pods of a section have
+  distrain.validate.volumes.shared    top-level volumes that the pods of a section get
 */}}
 
 {{- /*
 distrain.validate.volumes.folders
-  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The rule checks the run's
-  folder below output.uri and checkpoint.uri, because a volume may be mounted at a path between the URI and that folder.
-  A volume without a type is an emptyDir. output.uri may be on an emptyDir if a sidecar copies the files; a checkpoint
-  has to outlive its pod. In a TFJob the Chief writes output and checkpoints; it has the top-level volumes and those of
-  launcher.
+  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The run writes to
+  <uri>/<namespace>/<release>, so the rule checks that folder: a volume may be mounted below output.uri or
+  checkpoint.uri, for example at <uri>/<namespace>. A volume without a type is an emptyDir. output.uri may be on an
+  emptyDir if the pod has a sidecar, which may copy the files elsewhere. checkpoint.uri may not, because a checkpoint
+  has to outlive its pod. In a TFJob the Chief writes output and checkpoints. The Chief has the top-level volumes and
+  those in launcher.volumes.
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
@@ -52,8 +53,9 @@ distrain.validate.volumes.folders
 
 {{- /*
 distrain.validate.volumes.mountOf
-  Takes (dict "root" <root context> "role" <role> "folder" <absolute path>). Renders JSON: name, type and readOnly of
-  the volume in the innermost mount of the role's pods that contains the folder, or {} if no mount does.
+  Takes (dict "root" <root context> "role" <role> "folder" <absolute path>). Looks among the role's volumeMounts for the
+  longest mountPath that contains the folder. Renders name, type and readOnly of the volume mounted there, as JSON; {}
+  if no mountPath contains the folder.
 */}}
 {{- define "distrain.validate.volumes.mountOf" -}}
 {{- $role := dict "root" .root "role" .role -}}
@@ -165,8 +167,8 @@ distrain.validate.volumes.mounts
 
 {{- /*
 distrain.validate.volumes.shared
-  Takes (dict "root" <root context> "section" <section of the values>). Renders the top-level volumes that the pods
-  of the section have, as a JSON list.
+  Takes (dict "root" <root context> "section" <section of the values>). Renders the top-level volumes that the section's
+  pods get, as a JSON list.
 */}}
 {{- define "distrain.validate.volumes.shared" -}}
 {{- $shared := list -}}

@@ -2,7 +2,7 @@
 Rules across several values. A rule on one value, such as a minimum, is in values.schema.json.
 
   distrain.validate.all    checks all rules; fails with one line for each broken rule
-  distrain.validate.lines  lines that the given rules render
+  distrain.validate.lines  messages of the given rules, one a line
 
 This file has the rules on the release, the data and the release's other objects. Each file _validate-*.tpl has the
 rules on one subject. A rule takes the root context, and renders a line for each mistake: the value's path, the finding,
@@ -11,7 +11,9 @@ the next step.
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* If the user sets one of these maps to null, Helm removes the map, but the templates still read it. */ -}}
+{{- /*
+If the user sets one of these maps to null, Helm removes the map. The templates still read it, so it becomes empty here.
+*/ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -57,7 +59,8 @@ distrain.validate.release
 
 {{- /*
 distrain.validate.names
-  The name must not end in plain: a Plain job of a release without an alias is called <release>-plain.
+  A release run1 with the nameOverride or alias `plain` would be called run1-plain. That is also the name of the Plain
+  job of a release run1.
 */}}
 {{- define "distrain.validate.names" -}}
 {{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
@@ -68,7 +71,8 @@ distrain.validate.names
 
 {{- /*
 distrain.validate.enabled
-  If the dependency in the umbrella chart has the condition `distrain.enabled`, Helm does not render this chart at all.
+  If enabled is false and the umbrella chart has the condition `distrain.enabled`, Helm does not render this chart, so
+  this rule does not run.
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
@@ -108,7 +112,8 @@ distrain.validate.data
 
 {{- /*
 distrain.validate.s3
-  The pods get the S3 settings only if a value refers to S3. s3.addressingStyle and s3.region alone do not.
+  The pods get the S3 settings only if a value refers to S3, such as s3.endpoint or a URI with s3://. s3.addressingStyle
+  and s3.region do not count, so the rule refuses them alone.
 */}}
 {{- define "distrain.validate.s3" -}}
 {{- if and .Values.s3.addressingStyle (not (include "distrain.env.s3" . | fromYamlArray)) -}}
@@ -122,8 +127,8 @@ distrain.validate.s3
 
 {{- /*
 distrain.validate.tensorboard
-  With a command, other values of the trainer are ignored. trainer.tensorboard is refused, because the user would look
-  for event files that nobody writes.
+  With a command, the other values of trainer are ignored. trainer.tensorboard is refused instead, because the user
+  would look for event files in vain.
 */}}
 {{- define "distrain.validate.tensorboard" -}}
 {{- if .Values.trainer.tensorboard -}}
