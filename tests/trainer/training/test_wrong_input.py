@@ -154,7 +154,7 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     run = with_model(program, models, "small:wrong_classes")
 
     assert_refused(
-        run, r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 "
+        run, r"trainer\.model: the model of small:wrong_classes returns shape \(1, 11\) for one image, but the data "
     )
 
 

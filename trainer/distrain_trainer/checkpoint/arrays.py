@@ -108,7 +108,7 @@ def require_same_model(fields: Fields, start: Fields) -> None:
             )
             change = " before a training step and ".join(texts)
             raise ArgumentError(
-                f"trainer.model: {name} is {change} after it, and a checkpoint holds the arrays of the start; create "
+                f"trainer.model: {name} is {change} after it, but the model must keep the arrays of its start; create "
                 "it when the model is built, and keep its type and shape"
             )
 

@@ -23,8 +23,8 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
 EXPECTED = (
-    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards; "
-    "the last two may lie below train/ and val/"
+    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards "
+    "(images and shards may also be below train/ and val/)"
 )
 
 
@@ -136,8 +136,8 @@ def _image_folder(
     unknown = _classes_of(names, folder) - numbers.keys()
     if unknown:
         raise DataError(
-            f"data.uri: {store.path(folder)} has the class {min(unknown)}, which {store.path(TRAIN)} has not; "
-            "give both the same classes"
+            f"data.uri: {store.path(folder)} has the class {min(unknown)}, but {store.path(TRAIN)} does not; "
+            "give both folders the same classes"
         )
     labels = np.array([numbers[name[len(folder) :].partition("/")[0]] for name in names], dtype=np.int64)
     return ImageFolder(store, names, labels, decoder)

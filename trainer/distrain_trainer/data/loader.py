@@ -144,8 +144,8 @@ class Damage:
             raise error
         if len(self._met) > self._most:
             raise DataError(
-                f"{error}; data.maxBadShare allows {self._most} damaged ones of {self._samples}, and this is number "
-                f"{len(self._met)}"
+                f"{error}; data.maxBadShare allows {self._most} of {self._samples} samples to be damaged, and this is "
+                f"damaged sample {len(self._met)}"
             )
         print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
 

@@ -83,8 +83,8 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
         output = tuple(forward())
     if output != (1, classes):
         raise ArgumentError(
-            f"trainer.model: the model of {name} gives {output} for one image, and the data has {classes} classes; "
-            f"end it with a logit per class, (1, {classes})"
+            f"trainer.model: the model of {name} returns shape {output} for one image, but the data has {classes} "
+            f"classes; return one logit per class, so shape (1, {classes})"
         )
 
 
