@@ -106,13 +106,13 @@ class Config(Recipe):
         if not 0 <= self.max_bad_share <= 1:
             raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is not from 0 to 1; give 0.001, for example")
         if self.cache and not self.cache.startswith("/"):
-            raise ArgumentError(f"data.cache.folder: {self.cache!r} is no absolute folder; give one on a volume")
+            raise ArgumentError(f"data.cache.folder: {self.cache!r} is not an absolute path; name a folder on a volume")
         self._check_length()
         self.require_recipe(strategy=self.strategy, is_synthetic=self.is_synthetic, image_size=self.image_size)
         places = (("data", self.data, SYNTHETIC), ("output", self.output, ""), ("checkpoint", self.checkpoint, ""))
         for name, uri, none in places:
             if uri != none and not _is_uri(uri):
-                raise ArgumentError(f"{name}.uri: {uri!r} is neither s3://bucket/prefix nor an absolute folder")
+                raise ArgumentError(f"{name}.uri: {uri!r} is neither s3://bucket/prefix nor an absolute path")
         if self.checkpoint_every is not None and not (
             math.isfinite(self.checkpoint_every) and self.checkpoint_every > 0
         ):

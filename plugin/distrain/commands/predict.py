@@ -218,5 +218,5 @@ def _recorded(options: argparse.Namespace) -> Run:
 def _refuse_other_model(recorded: Run, work: Work) -> None:
     start = recorded.last_start
     if start and start.model and work.model and start.model != work.model:
-        words = f"{recorded.place} is of {start.model}, and trainer.model is {work.model}"
+        words = f"{recorded.place} is a record of {start.model}, but trainer.model is {work.model}"
         raise ValuesError(f"{RECORD}: {words}; name a record of {work.model}, or set trainer.model={start.model}")

@@ -106,7 +106,7 @@ def trainer_of(job: Job) -> Trainer | None:
     for name in ("batch-size", "steps", "epochs"):
         if name in told and not 0 < int(told[name]) <= MOST:
             raise ValuesError(
-                f"trainer.extraArgs: --{name}={told[name][:20]} is not from 1 to {MOST}; write such a number"
+                f"trainer.extraArgs: --{name}={told[name][:20]} is not a number from 1 to {MOST}; correct it"
             )
     return found
 

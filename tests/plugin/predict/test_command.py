@@ -214,8 +214,8 @@ def test_record_of_another_model_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 is of resnet50, and trainer.model is vgg16; name a record of vgg16, or set trainer.model"
-    assert outcome.err == f"distrain: {words}=resnet50\n"
+    words = "--record: run1 is a record of resnet50, but trainer.model is vgg16; name a record of vgg16"
+    assert outcome.err == f"distrain: {words}, or set trainer.model=resnet50\n"
 
 
 def test_record_with_one_step_is_refused(predict: Predict) -> None:

@@ -169,7 +169,7 @@ def test_type_has_the_size_that_holds_it(name: str) -> None:
 
 
 def test_type_that_no_checkpoint_holds_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"trainer\.model: model\.w is of type float8, and a checkpoint holds floa"):
+    with pytest.raises(ArgumentError, match=r"trainer\.model: model\.w is of type float8, but checkpoints hold only"):
         Field.of("model.w", "float8", ())
 
 

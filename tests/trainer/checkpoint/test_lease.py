@@ -153,7 +153,7 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
     with pytest.raises(StoppedError):
         leases.acquire(store, B, resumes=True, lacks=nothing, say=said.append)
 
-    assert said[-1].startswith("stopped before the training began, while job run-a holds ")
+    assert said[-1].startswith("stopped before the training began, while waiting for job run-a, which holds ")
 
 
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:

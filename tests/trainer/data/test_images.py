@@ -162,7 +162,7 @@ def test_images_of_two_sizes_are_refused_with_both_and_the_remedy(tmp_path: Path
 
     with pytest.raises(
         DataError,
-        match=r"^data\.uri: /.*/class-0/00000\.png is 8x8x3 and /.*/class-1/00001\.png 10x8x3; "
+        match=r"^data\.uri: /.*/class-0/00000\.png is 8x8x3, but /.*/class-1/00001\.png is 10x8x3; "
         r"add --image-size=8 to trainer\.extraArgs",
     ):
         go_through(config_of(tmp_path))
@@ -189,7 +189,7 @@ def test_image_size_that_the_model_cannot_take_is_refused(tmp_path: Path, data: 
 
     with pytest.raises(
         DataError,
-        match=r"--image-size=64 makes images of 64x64x3, and trainer\.model resnet50 takes 224x224x3; make it",
+        match=r"--image-size=64 makes images of 64x64x3, but trainer\.model resnet50 takes 224x224x3; make it",
     ):
         load(config_of(uri, model="resnet50", image_size=64, epochs=None, steps=1))
 

@@ -55,7 +55,7 @@ class Field:
         """
         if dtype not in TYPES:
             raise ArgumentError(
-                f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
+                f"trainer.model: {name} is of type {dtype}, but checkpoints hold only {', '.join(TYPES)}; convert it"
             )
         return cls(TYPES[dtype][0], tuple(int(size) for size in shape))
 

@@ -184,7 +184,7 @@ def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> He
 
 def _pause(head: Head, store: Store, say: Say) -> None:
     if Termination.requested:
-        say(f"stopped before the training began, while job {head.job} holds {store.uri}")
+        say(f"stopped before the training began, while waiting for job {head.job}, which holds {store.uri}")
         raise StoppedError
     time.sleep(SECONDS_BETWEEN_CHECKS)
 

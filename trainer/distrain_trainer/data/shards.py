@@ -153,8 +153,8 @@ def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: in
             is_last = number + 1 == shard.samples
             if sample is None or (is_last and next(samples, None) is not None):
                 raise DataError(
-                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} than the {shard.samples} samples "
-                    f"that {SIZES} beside it says; correct {SIZES} or remove it"
+                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} samples than the "
+                    f"{shard.samples} that {SIZES} lists; correct {SIZES} or remove it"
                 )
             _require_class(sample, classes)
             yield sample
@@ -285,8 +285,8 @@ def _class_number(content: bytes, name: str) -> int:
 def _require_class(sample: Sample, classes: int) -> None:
     if sample.label >= classes:
         raise DataError(
-            f"data.uri: {sample.name} is of class {sample.label}, and there are {classes}, counted from 0; correct its "
-            f".cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
+            f"data.uri: {sample.name} is of class {sample.label}, but the data has {classes} classes, counted from 0; "
+            f"correct its .cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
         )
 
 

@@ -133,7 +133,7 @@ def _file_of(name: str, module_name: str) -> str | None:
     if spec is None:
         raise ArgumentError(
             f"trainer.model: there is no module {module_name} for {name} in {os.getcwd()} or "
-            f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}; put it into the image or a volume, and PYTHONPATH into env"
+            f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}; add it to the image or a volume, and set PYTHONPATH in env"
         )
     return spec.origin
 
