@@ -123,7 +123,7 @@ class Recipe:
             )
         if not _rises((0.0, *self.milestones, math.inf)):
             raise ArgumentError(
-                f"trainer.milestones: {text} are not ascending epochs above 0; give such epochs, as in 30,60,80"
+                f"trainer.milestones: {text} are not ascending epochs above 0; correct them, as in 30,60,80"
             )
         if is_synthetic:
             self._require_no_epochs()

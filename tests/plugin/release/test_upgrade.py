@@ -285,9 +285,7 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 def test_values_that_are_not_reused_are_warned_of(run: Run, running: Recorded, flags: tuple[str, ...]) -> None:
     outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
 
-    warning = (
-        "warning: like `helm upgrade`, this does not reuse the values of the installed release run1; give them with -f"
-    )
+    warning = "warning: like `helm upgrade`, this command does not reuse the values of release run1; give them with -f"
     assert (warning in outcome.err) is (flags == ())
 
 

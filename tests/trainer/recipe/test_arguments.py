@@ -48,7 +48,7 @@ SERVERS = f"{DATA} --framework mxnet --strategy parameter-server"
         ),
         pytest.param(
             f"{DATA} --schedule step --milestones 60,30",
-            r"milestones: 60,30 are not ascending epochs above 0; give such epochs",
+            r"milestones: 60,30 are not ascending epochs above 0; correct them",
             f"{DATA} --schedule step --milestones 30,60",
             id="falling-milestones",
         ),

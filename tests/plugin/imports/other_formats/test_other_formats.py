@@ -309,7 +309,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",
-            "; only values can be read, not Jsonnet code: write them out",
+            "; Jsonnet code cannot be read: write out the values",
         ),
     ],
 )
