@@ -31,7 +31,7 @@ def test_one_wrong_number_is_found_and_named() -> None:
     require_right(total, ranks=4, rank=2)
     total[42] += 1
 
-    with pytest.raises(SumError, match=r"1 of 100 sums are wrong on rank 2; number 42 is 179 instead of 178\."):
+    with pytest.raises(SumError, match=r"1 of 100 sums are wrong on rank 2; the sum at index 42 is 179 instead of 178"):
         require_right(total, ranks=4, rank=2)
 
 
@@ -92,7 +92,7 @@ def test_wrong_sum_of_one_rank_fails_the_whole(mpirun: Mpirun) -> None:
     run = mpirun(*command, framework="mxnet", mounts=script)
 
     assert run.returncode == 1
-    assert "distrain: all-reduce: 1 of 256 sums are wrong on rank 1; number 7 is " in run.stderr
+    assert "distrain: all-reduce: 1 of 256 sums are wrong on rank 1; the sum at index 7 is " in run.stderr
     assert "Traceback" not in run.stderr
     assert "is right" not in run.stdout
 

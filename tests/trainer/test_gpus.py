@@ -135,7 +135,7 @@ class Driver:
     [
         pytest.param(803, "for CUDA 12.2, answers error 803 (the image's CUDA libraries and the", id="mismatch"),
         pytest.param(46, "for CUDA 12.2, answers error 46 (see cuInit", id="another"),
-        pytest.param(0, "for CUDA 12.2, starts, so fewer GPUs were passed in", id="starts"),
+        pytest.param(0, "for CUDA 12.2, works, so the container got fewer GPUs", id="starts"),
     ],
 )
 def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:

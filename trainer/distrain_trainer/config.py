@@ -97,22 +97,22 @@ class Config(Recipe):
         """Raise ArgumentError with the path of the chart value if a value is invalid, or if two values contradict."""
         if not (self.model in MODELS or is_users(self.model)):
             raise ArgumentError(
-                f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
+                f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function (your own model)"
             )
         for each in fields(self):
             value, minimum = getattr(self, each.name), each.metadata["minimum"]
             if minimum > -math.inf and value is not None and value < minimum:
                 raise ArgumentError(f"{_path_of(each)}: {value} is below {minimum}; give {minimum} or more")
         if not 0 <= self.max_bad_share <= 1:
-            raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is no share; give 0 to 1, such as 0.001")
+            raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is not from 0 to 1; give 0.001, for example")
         if self.cache and not self.cache.startswith("/"):
-            raise ArgumentError(f"data.cache.folder: {self.cache!r} is no absolute folder; give one on a volume")
+            raise ArgumentError(f"data.cache.folder: {self.cache!r} is not an absolute path; name a folder on a volume")
         self._check_length()
         self.require_recipe(strategy=self.strategy, is_synthetic=self.is_synthetic, image_size=self.image_size)
         places = (("data", self.data, SYNTHETIC), ("output", self.output, ""), ("checkpoint", self.checkpoint, ""))
         for name, uri, none in places:
             if uri != none and not _is_uri(uri):
-                raise ArgumentError(f"{name}.uri: {uri!r} is neither s3://bucket/prefix nor an absolute folder")
+                raise ArgumentError(f"{name}.uri: {uri!r} is neither s3://bucket/prefix nor an absolute path")
         if self.checkpoint_every is not None and not (
             math.isfinite(self.checkpoint_every) and self.checkpoint_every > 0
         ):
@@ -121,8 +121,9 @@ class Config(Recipe):
             raise ArgumentError(f"checkpoint.maxAge: {self.checkpoint_max_age:g} seconds; give more than 0")
         if self.kvstore and (self.framework, self.strategy) != ("mxnet", "parameter-server"):
             raise ArgumentError(
-                f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
-                f"with {self.strategy}; remove it, or set framework=mxnet and strategy=parameter-server"
+                "trainer.extraArgs: --kvstore works only with mxnet and a parameter server, but this run uses "
+                f"{self.framework} with {self.strategy}; remove it, or set framework=mxnet and "
+                "strategy=parameter-server"
             )
         if self.tensorboard and not self.output:
             raise ArgumentError(
@@ -131,7 +132,7 @@ class Config(Recipe):
             )
         if self.compile and self.framework == "mxnet":
             raise ArgumentError(
-                "trainer.extraArgs: --compile is PyTorch's and TensorFlow's, and this run is mxnet's; remove it"
+                "trainer.extraArgs: --compile works only with PyTorch and TensorFlow, but framework is mxnet; remove it"
             )
 
     def _check_length(self) -> None:
@@ -143,7 +144,7 @@ class Config(Recipe):
             raise ArgumentError("trainer.steps: neither trainer.steps nor trainer.epochs is set; set one")
         if self.is_synthetic and self.epochs is not None:
             raise ArgumentError(
-                "trainer.epochs: synthetic data has no end to count epochs by; set trainer.steps instead"
+                "trainer.epochs: synthetic data has no end, so it has no epochs; set trainer.steps instead"
             )
 
     @property

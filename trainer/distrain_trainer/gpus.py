@@ -133,5 +133,5 @@ def driver_failure() -> str:
     driver.cuDriverGetVersion(ctypes.byref(version))
     told = f"the driver, for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
     if code == 0:
-        return f"{told}, starts, so fewer GPUs were passed in than asked for, or the framework's CUDA is newer"
+        return f"{told}, works, so the container got fewer GPUs than requested, or the framework's CUDA is newer"
     return f"{told}, answers error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"

@@ -118,12 +118,12 @@ class Recipe:
         text = _text(self.milestones)
         if (self.schedule == "step") != bool(self.milestones):
             raise ArgumentError(
-                f"trainer.milestones: {text or 'none'} with trainer.schedule {self.schedule}; set milestones, such as "
-                "30,60,80, with schedule step alone"
+                f"trainer.milestones: {text or 'none'}, but trainer.schedule is {self.schedule}; set milestones, such "
+                "as 30,60,80, only together with schedule step"
             )
         if not _rises((0.0, *self.milestones, math.inf)):
             raise ArgumentError(
-                f"trainer.milestones: {text} do not rise from above 0; give epochs in their order, such as 30,60,80"
+                f"trainer.milestones: {text} are not ascending epochs above 0; correct them, as in 30,60,80"
             )
         if is_synthetic:
             self._require_no_epochs()
@@ -140,32 +140,33 @@ class Recipe:
         """Refuse arguments that require all weights in one process, because each server has only a part of them."""
         if self.optimizer in ("lars", "lamb"):
             raise ArgumentError(
-                f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, and parameter servers hold "
-                "parts; set it to sgd or adam, or strategy to allreduce"
+                f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, but each parameter "
+                "server holds only a part of a weight; set it to sgd or adam, or strategy to allreduce"
             )
         for name, value in (("ema", self.ema), ("evaluateEvery", self.evaluate_every)):
             if value:
                 raise ArgumentError(
-                    f"trainer.{name}: {value} needs the weights of a step, and with parameter servers the workers are "
-                    f"at different steps; remove trainer.{name}, or set strategy to allreduce"
+                    f"trainer.{name}: {value} needs all workers at the same step, but with parameter servers the "
+                    f"workers are at different steps; remove trainer.{name}, or set strategy to allreduce"
                 )
 
     def _require_augmentation(self) -> None:
         scale, ratio, mean, std = self.augment_scale, self.augment_ratio, self.augment_mean, self.augment_std
         if scale and not (len(scale) == 2 and 0 < scale[0] <= scale[1] <= 1):
             raise ArgumentError(
-                f"trainer.augment.scale: {_text(scale)} is no range of shares; give two from 0 to 1, such as 0.08,1"
+                f"trainer.augment.scale: {_text(scale)} is not a range of shares of an image; give two ascending "
+                "numbers above 0 and up to 1, such as 0.08,1"
             )
         if ratio and not (scale and len(ratio) == 2 and 0 < ratio[0] <= ratio[1] < math.inf):
             raise ArgumentError(
-                f"trainer.augment.ratio: {_text(ratio)} is no range, or has no trainer.augment.scale beside it; give "
-                "two numbers above 0, such as 0.75,1.33, and the scale"
+                f"trainer.augment.ratio: {_text(ratio)} is not a range, or trainer.augment.scale is not set; give two "
+                "ascending numbers above 0, such as 0.75,1.33, and set the scale too"
             )
         is_good = len(mean) == len(std) and all(map(math.isfinite, mean)) and all(0 < each < math.inf for each in std)
         if not is_good:
             raise ArgumentError(
                 f"trainer.augment.mean: {_text(mean) or 'none'}, with trainer.augment.std {_text(std) or 'none'}; give "
-                "both for each channel, and std above 0"
+                "equally many numbers for both, with each std above 0"
             )
 
     def _require_image_size(self, image_size: int | None) -> None:
@@ -177,8 +178,8 @@ class Recipe:
                 )
         if self.augment_test_resize and self.augment_test_resize < (image_size or 0):
             raise ArgumentError(
-                f"trainer.augment.testResize: {self.augment_test_resize} is below --image-size={image_size}, which is "
-                f"cut from it; give {image_size} or more"
+                f"trainer.augment.testResize: {self.augment_test_resize} is below --image-size={image_size}, the size "
+                f"of the part that is cut out afterwards; give {image_size} or more"
             )
 
 

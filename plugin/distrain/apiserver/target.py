@@ -153,7 +153,7 @@ def _overrides() -> Overrides:
 def _refuse_impersonation(overrides: Overrides) -> None:
     """Raise ValuesError for impersonation in a pod: Helm ignores the flag there and would install as another user."""
     if overrides.user or overrides.groups:
-        words = "without one Helm ignores this variable; unset it, or set KUBECONFIG"
+        words = "without a kubeconfig Helm ignores this variable; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, but this pod has no kubeconfig, only its ServiceAccount: {words}")
 
 

@@ -78,7 +78,7 @@ def _received(pipe: Pipe) -> Any:
         found = pipe.recv()
     except (EOFError, OSError) as error:
         raise UnreachableError(
-            "the process that reads half of the cluster's lists has ended; run the command again"
+            "a process that this command had started ended unexpectedly; run the command again"
         ) from error
     if isinstance(found, DistrainError):
         raise found

@@ -153,7 +153,8 @@ def _too_small(needs: Needs, group: Group, zone: str) -> str:
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    step = f"name one of {', '.join(others)}" if others else "lower the requests: no other known type offers as much"
+    change = "change the workers' requests, nodeSelector or affinity: no known type fits a worker"
+    step = f"name one of {', '.join(others)}" if others else change
     if not short:
         return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"
     name, paths = short[0], Wording(needs.job, needs.gpu_resource)

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if target:
         refuse_existing(target, force=options.force)
     if not NAME.fullmatch(options.cluster_name):
-        words = "is no name of a cluster on all three clouds: use a-z, 0-9 and -, 39 characters at most"
+        words = "is not a cluster name that all three clouds accept: use a-z, 0-9 and -, 39 characters at most"
         raise ValuesError(f"--name: {options.cluster_name} {words}")
     wanted = _wanted(options)
     plan = _plan(wanted)

@@ -143,10 +143,10 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
     if options.model and ":" not in options.model:
         _refuse_unknown("model", options.model, models.names(), ", or module:function, which makes one of your own")
     if options.data and not DATA.match(options.data):
-        words = "is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is random data"
-        raise ValuesError(f"--data: {options.data} {words}")
+        mistake = "is not a source of data; write s3://bucket/path, /path/of/a/folder, or synthetic for random data"
+        raise ValuesError(f"--data: {options.data} {mistake}")
     if options.model in DATA_MODELS and not options.data:
-        words = f"is missing: {options.model} trains on its digits; name their bucket or folder (docs/data.md)"
+        words = f"is missing: {options.model} needs images of digits; name their bucket or folder (docs/data.md)"
         raise ValuesError(f"--data: {words}, or --data {SYNTHETIC}, which only measures speed")
 
 

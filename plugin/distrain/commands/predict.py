@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     values = request.helm.merged_values(request.source)
     refuse_disabled(values)
     if options.test == "-" and request.source.stdin is not None:
-        raise ValuesError(f"{helm_test.FLAG}: - is stdin, and --values reads it; name a file with the log")
+        raise ValuesError(f"{helm_test.FLAG}: --values already reads stdin; name a file with the log")
     instance = _instance(options, values)
     recorded = _recorded(options) if options.record else None
     job = _job(request, instance)
@@ -112,7 +112,7 @@ def _stated(options: argparse.Namespace, recorded: Run | None) -> Stated:
 
 def _refuse_small(instance: Instance | None, work: Work, flag: str) -> None:
     if instance and work.gpus > instance.gpus:
-        words = f"{instance.type} has {counted(instance.gpus, 'GPU')}, and a worker {work.gpus}"
+        words = f"{instance.type} has {counted(instance.gpus, 'GPU')}, but a worker needs {work.gpus}"
         raise ValuesError(f"{flag}: {words}; name a larger type, or lower workers.gpus")
 
 
@@ -207,7 +207,7 @@ def _recorded(options: argparse.Namespace) -> Run:
     run = like_last(run_of(record, "record", place))
     steps = sum(len(start.points) for start in run.starts)
     if steps < 2:
-        words = f"{place} has {steps} {'line' if steps == 1 else 'lines'} of steps, too few for a rate"
+        words = f"{place} has {steps} logged {'step' if steps == 1 else 'steps'}, too few to compute a rate"
         raise ValuesError(f"{RECORD}: {words}; let the run train on, or add --rate N")
     if not any(rate >= LOWEST for rate in run.rates().values()):
         words = f"{place} has no samples/sec for any number of ranks"
@@ -218,5 +218,5 @@ def _recorded(options: argparse.Namespace) -> Run:
 def _refuse_other_model(recorded: Run, work: Work) -> None:
     start = recorded.last_start
     if start and start.model and work.model and start.model != work.model:
-        words = f"{recorded.place} is of {start.model}, and trainer.model is {work.model}"
+        words = f"{recorded.place} is a record of {start.model}, but trainer.model is {work.model}"
         raise ValuesError(f"{RECORD}: {words}; name a record of {work.model}, or set trainer.model={start.model}")

@@ -59,7 +59,7 @@ def _reusing(request: Request, current: Current) -> Source:
     reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
     if options.reset_values or not reuses:
         if not (options.reset_values or source.files) and current.revision.values:
-            words = f"the values of the installed release {options.name} are not used, as with `helm upgrade`"
+            words = f"like `helm upgrade`, this command does not reuse the values of release {options.name}"
             console.say(f"warning: {words}; give them with -f, or add --reuse-values")
         return source
     old: Values = current.revision.values

@@ -102,11 +102,11 @@ def trainer_of(job: Job) -> Trainer | None:
             is_usual=not {"image-size", "classes"} & set(told),
         )
     except ValueError as error:
-        raise ValuesError(f"trainer.extraArgs: {error}; the trainer takes a number there") from error
+        raise ValuesError(f"trainer.extraArgs: {error}; give this argument a number") from error
     for name in ("batch-size", "steps", "epochs"):
         if name in told and not 0 < int(told[name]) <= MOST:
             raise ValuesError(
-                f"trainer.extraArgs: --{name}={told[name][:20]} is not from 1 to {MOST}; write such a number"
+                f"trainer.extraArgs: --{name}={told[name][:20]} is not a number from 1 to {MOST}; correct it"
             )
     return found
 

@@ -69,7 +69,7 @@ def _mistake(path: Path, parse: Callable[[str], Any]) -> str:
     if found is None and path.name == "values.yaml":
         return ""
     if not isinstance(found, dict):
-        return "needs a mapping of keys"
+        return "is not a mapping of keys"
     if path.name == "Chart.yaml" and not all(isinstance(found.get(key), str) for key in ("name", "version")):
         return "has no name or no version"
     return ""

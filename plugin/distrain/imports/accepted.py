@@ -54,7 +54,7 @@ def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
         if not seen:
             values = draft.values()
             raise ValuesError(*(f"{origin}: {_without_values(message, values)}" for message in messages))
-    raise ValuesError(f"{origin}: the chart refuses what it says; import a simpler job")
+    raise ValuesError(f"{origin}: the chart refuses the values made from it; import a simpler job")
 
 
 def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:

@@ -68,7 +68,7 @@ def text_of(content: bytes, origin: str) -> str:
     if b"\0" in content:
         raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
     if len(content) > MOST:
-        raise ValuesError(f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; keep only the job in it")
+        raise ValuesError(f"{origin}: has {len(content):,} bytes, above the limit of {MOST:,}; keep only the job in it")
     try:
         found = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,7 +124,8 @@ def find_job(text: str, origin: str) -> Found:
 def _refuse_long(text: str, origin: str) -> None:
     size, lines = len(text), text.count("\n")
     if size > LONGEST_SCRIPT or lines > MOST_LINES:
-        found = f"has {size:,} characters in {lines:,} lines, and a script at most {LONGEST_SCRIPT:,} in {MOST_LINES:,}"
+        limits = f"the limits are {LONGEST_SCRIPT:,} and {MOST_LINES:,}"
+        found = f"has {size:,} characters in {lines:,} lines, but {limits}"
         raise ValuesError(f"{origin}: {found}; keep only the lines that start the run")
 
 
@@ -184,7 +185,7 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
         version, kind = type_of(item)
         if kind in RUNTIMES and version.startswith(f"{GROUP}/"):
             raise ValuesError(
-                f"{origin}: kind: {kind} runs nothing alone; put the TrainJob that names it into the file"
+                f"{origin}: kind: {kind} runs nothing by itself; add the TrainJob that refers to it to the file"
             )
         known = ", ".join(known for known, name in TYPES if name == kind)
         if known and item.get("apiVersion") is None:

@@ -199,7 +199,7 @@ def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     try:
         found = yaml_loader.load(text)
     except yaml_loader.NotYamlError as error:
-        raise ValuesError(f"{origin}: {error}, and only values can be read, no Jsonnet code; write them out") from error
+        raise ValuesError(f"{origin}: {error}; Jsonnet code cannot be read: write out the values") from error
     if repeated := repeated_keys.mistakes(text):
         raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     components = Ledger(found).get(("components",), {})

@@ -86,7 +86,7 @@ def constants_of(work: Work, given: Given) -> Found:
         words = f"compute: no measured rate is given, so the speed of a P100 in fp32 is assumed; {NO_RATE}"
         compute = work.batch / work.p100_rate
         return Found(replace(start, compute=compute), "a P100 in fp32", links.origin, (words, *notes))
-    raise ValuesError(f"--rate: is missing, and nothing else shows how long a step computes; {NO_RATE}")
+    raise ValuesError(f"--rate: is missing, so the compute time of a step is unknown; {NO_RATE}")
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
@@ -97,7 +97,8 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        raise ValuesError(f"--record: no size in it fills whole workers of {work.size.slots} ranks; {NO_RATE}")
+        words = f"no start of that run had whole workers, that is, a multiple of {work.size.slots} ranks"
+        raise ValuesError(f"--record: {words}; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
     if has_both and not links.is_told:
@@ -138,7 +139,7 @@ def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
 
 def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
     if found.compute <= 0:
-        words = f"the exchange alone would take longer than the record's steps of {seconds:.3g} s"
+        words = f"exchanging gradients would take longer than a step of the record ({seconds:.3g} s)"
         raise ValuesError(f"{culprit} {words}; state the bandwidth that the run had")
 
 

@@ -192,7 +192,7 @@ def _ended(planned: Plan, before: Before) -> str:
     """
     if not before.is_there:
         job = changes.named(before.job.resources[0])
-        state = f"{job} is gone, by its ttlSecondsAfterFinished or by hand"
+        state = f"{job} is gone: its ttlSecondsAfterFinished or a user has deleted it"
     elif before.end == "Failed" or (before.end and planned.changes):
         state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
     else:
@@ -276,7 +276,7 @@ def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
 def _refused_checkpoints(planned: Plan) -> Iterator[str]:
     for conflict in planned.conflicts:
         yield (
-            f"{conflict}: {planned.release}'s checkpoints belong to another training after this change, so "
+            f"{conflict}: {planned.release}'s checkpoints do not fit the run after this change, so "
             "the new job would refuse them; leave the value as it is, or set checkpoint.uri to another "
             "URI, or checkpoint.resume to never"
         )

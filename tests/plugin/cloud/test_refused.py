@@ -129,7 +129,7 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             PARTS, ["--efa", "--instance", "g5.xlarge"], "--efa: g5.xlarge has no EFA interface; name one of", id="efa"
         ),
-        pytest.param(WHOLE, ["--name", "My_cluster"], "--name: My_cluster is no name of a cluster", id="name"),
+        pytest.param(WHOLE, ["--name", "My_cluster"], "--name: My_cluster is not a cluster name", id="name"),
         pytest.param(
             WHOLE, ["--region", "US"], "--region: US is not a region of eks; write one such as us-west-2", id="region"
         ),

@@ -254,7 +254,7 @@ def test_placeholder_is_refused_by_name(run: Run, cluster: FakeApi, tmp_path: Pa
 def test_mnist_without_data_is_refused(run: Run) -> None:
     outcome = run("init", "--node-gpus", "8", "--model", "mnist")
 
-    words = "--data: is missing: mnist trains on its digits; name their bucket or folder (docs/data.md), or"
+    words = "--data: is missing: mnist needs images of digits; name their bucket or folder (docs/data.md), or"
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == f"distrain: {words} --data synthetic, which only measures speed\n"
 

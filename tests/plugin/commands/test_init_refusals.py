@@ -50,12 +50,12 @@ def helm(helm4: Path) -> Path:
         ),
         pytest.param(
             ["--data", "images"],
-            "--data: images is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is",
+            "--data: images is not a source of data; write s3://bucket/path, /path/of/a/folder, or synthetic for",
             id="data",
         ),
         pytest.param(
             ["--data", "s3://"],
-            "--data: s3:// is neither s3://bucket/path, the absolute path of a folder, nor synthetic, which is",
+            "--data: s3:// is not a source of data; write s3://bucket/path, /path/of/a/folder, or synthetic for",
             id="no-bucket",
         ),
         pytest.param(["--image", "a b"], 'image.repository: "a b" does not have the right form. ', id="image"),

@@ -104,7 +104,7 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "trainer: {extraArgs: [--batch-size=many]}\n",
             [],
-            "trainer.extraArgs: invalid literal for int() with base 10: 'many'; the trainer takes a number there",
+            "trainer.extraArgs: invalid literal for int() with base 10: 'many'; give this argument a number",
             id="no-number",
         ),
         pytest.param(

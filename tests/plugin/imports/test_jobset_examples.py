@@ -140,7 +140,7 @@ def _over(below: Any, over: Any) -> Any:
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in TAKEN])
 def test_runtime_that_starts_its_ranks_another_way_is_refused(name: str) -> None:
     with pytest.raises(
-        ValuesError, match=r"runtime\.spec\.mlPolicy: is (jax|xgboost|flux), and distrain runs torch or"
+        ValuesError, match=r"runtime\.spec\.mlPolicy: is (jax|xgboost|flux), but distrain runs only torch"
     ):
         read(find_job(TEXTS[name], name), name)
 

@@ -17,7 +17,7 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
     [
         pytest.param(b"", "is empty; name the YAML file of a job", id="empty"),
         pytest.param(b" \n\n", "is empty", id="blank"),
-        pytest.param(b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; keep only the job", id="long"),
+        pytest.param(b"x" * 1572865, "has 1,572,865 bytes, above the limit of 1,572,864; keep only the job", id="long"),
         pytest.param(b"\x7fELF\0\0", "is no text (byte 4 is 0)", id="binary"),
         pytest.param(b"a: \xff", "byte 3 is no UTF-8", id="latin"),
         pytest.param(b"a:\n\tb: 1", "line 2 is not valid YAML", id="tab"),
@@ -185,4 +185,4 @@ def test_long_script_is_refused(name: str, rest: str) -> None:
 
     [message] = refusal.value.messages
     assert message.startswith("f.sh: has ")
-    assert message.endswith("and a script at most 65,536 in 2,000; keep only the lines that start the run")
+    assert message.endswith("but the limits are 65,536 and 2,000; keep only the lines that start the run")

@@ -12,7 +12,7 @@ from lab.paths import CHART
 from tests.plugin.inputs.random_inputs import OFFLINE, Input
 from tests.plugin.inputs.trial import Bench, bench, mistakes
 
-BLOCK, CORRECT = "needs a mapping of keys", "; correct that file"
+BLOCK, CORRECT = "is not a mapping of keys", "; correct that file"
 SCHEMA, TEMPLATE = "values.schema.json", "templates/mpijob.yaml"
 NO_SCHEMA = f"has a {SCHEMA} that is not a JSON schema{CORRECT}"
 FOREIGN = "has no values below job; is it distrain's chart?"

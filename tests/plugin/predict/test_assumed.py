@@ -112,10 +112,10 @@ def test_model_of_billions_of_parameters_is_written_without_exponents(predict: P
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["--instance", "g4dn.xlarge"], "--instance: g4dn.xlarge has 1 GPU, and a worker 4", id="flag"),
+        pytest.param(["--instance", "g4dn.xlarge"], "--instance: g4dn.xlarge has 1 GPU, but a worker need", id="flag"),
         pytest.param(
             ["--set-string", r"workers.nodeSelector.node\.kubernetes\.io/instance-type=g4dn.xlarge"],
-            "workers.nodeSelector: g4dn.xlarge has 1 GPU, and a worker 4",
+            "workers.nodeSelector: g4dn.xlarge has 1 GPU, but a worker needs 4",
             id="selector",
         ),
         pytest.param(
@@ -157,4 +157,4 @@ def test_values_and_test_cannot_both_be_stdin(predict: Predict, monkeypatch: pyt
     outcome = predict("--rate", "128", "--test", "-", values="-")
 
     assert outcome.code == 2
-    assert outcome.err == "distrain: --test: - is stdin, and --values reads it; name a file with the log\n"
+    assert outcome.err == "distrain: --test: --values already reads stdin; name a file with the log\n"

@@ -153,7 +153,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
                      id="no-instance"),
         pytest.param(["--prices", "one", "--instance", "g4dn.xlarge"],
-                     "--instance: g4dn.xlarge has 1 GPU, and a worker 4; name a larger type", id="small-type"),
+                     "--instance: g4dn.xlarge has 1 GPU, but a worker needs 4; name a larger type", id="small-type"),
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
         pytest.param(["--test", "prices"], "--test: prices contains no all-reduce table; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
@@ -196,7 +196,7 @@ def test_length_that_is_unknown_has_no_limit(predict: Predict) -> None:
         pytest.param(
             ["--parameters", "9"], "command: your own program does not tell its batch size; add --batch", id="batch"
         ),
-        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, and nothing else shows", id="rate"),
+        pytest.param(["--parameters", "9", "--batch", "8"], "--rate: is missing, so the compute time", id="rate"),
     ],
 )
 def test_what_a_program_of_ones_own_leaves_open_is_asked_for(
@@ -214,8 +214,8 @@ def test_record_of_another_model_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 is of resnet50, and trainer.model is vgg16; name a record of vgg16, or set trainer.model"
-    assert outcome.err == f"distrain: {words}=resnet50\n"
+    words = "--record: run1 is a record of resnet50, but trainer.model is vgg16; name a record of vgg16"
+    assert outcome.err == f"distrain: {words}, or set trainer.model=resnet50\n"
 
 
 def test_record_with_one_step_is_refused(predict: Predict) -> None:
@@ -224,7 +224,7 @@ def test_record_with_one_step_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 has 1 line of steps, too few for a rate; let the run train on, or add --rate N"
+    words = "--record: run1 has 1 logged step, too few to compute a rate; let the run train on, or add --rate N"
     assert outcome.err == f"distrain: {words}\n"
 
 
@@ -234,7 +234,7 @@ def test_record_whose_steps_are_shorter_than_the_stated_network_allows_is_refuse
     outcome = predict("--record", "./run1", "--between", "1")
 
     assert outcome.code == 2
-    words = "--between: over --between 1 the exchange alone would take longer than the record's steps of 0.0731 s"
+    words = "--between: over --between 1 exchanging gradients would take longer than a step of the record (0.0731 s)"
     assert outcome.err == f"distrain: {words}; state the bandwidth that the run had\n"
 
 

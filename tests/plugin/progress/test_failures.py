@@ -285,7 +285,7 @@ def test_failure_before_an_upgrade_does_not_end_its_wait() -> None:
 
 
 def test_pod_that_lost_another_waits_for_that_ones_cause() -> None:
-    lost = "the ranks have lost each other (gone); the one that ended first says why"
+    lost = "the ranks have lost each other (gone); see the log of the rank that ended first"
 
     assert [failure.final for failure in _troubles(job_state(_ended_worker(1, f"distrain: {lost}")))] == [False]
 

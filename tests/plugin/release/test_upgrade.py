@@ -213,7 +213,7 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
 
     assert (outcome.code, outcome.out) == (2, "")
-    assert "is gone, by its ttlSecondsAfterFinished or by hand" in outcome.err
+    assert "is gone: its ttlSecondsAfterFinished or a user has deleted it" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -285,9 +285,7 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 def test_values_that_are_not_reused_are_warned_of(run: Run, running: Recorded, flags: tuple[str, ...]) -> None:
     outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
 
-    warning = (
-        "warning: the values of the installed release run1 are not used, as with `helm upgrade`; give them with -f"
-    )
+    warning = "warning: like `helm upgrade`, this command does not reuse the values of release run1; give them with -f"
     assert (warning in outcome.err) is (flags == ())
 
 

@@ -189,7 +189,7 @@ def test_run_without_a_good_one_begins_anew(tmp_path: Path, capsys: pytest.Captu
     assert run.position.step == 0
     out = capsys.readouterr().out
     assert "resumed" not in out
-    assert f"checkpoint: none of those in {tmp_path} can be read; the training begins anew\n" in out
+    assert f"checkpoint: no checkpoint in {tmp_path} can be read; the training begins anew\n" in out
 
 
 def test_run_with_none_but_those_of_a_newer_trainer_is_refused_and_they_stay(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_file_of_the_users_in_a_checkpoint_outlives_it(tmp_path: Path) -> None:
 def test_one_of_another_training_is_refused(values: dict[str, object], size: int, message: str, tmp_path: Path) -> None:
     saved(tmp_path, 1)
 
-    with pytest.raises(CheckpointError, match=rf"^checkpoint\.uri: .*/1-10 is of another training: {message}; correct"):
+    with pytest.raises(CheckpointError, match=rf"^checkpoint\.uri: .*/1-10 does not fit this run: {message}; correct"):
         begin(tmp_path, Counter(size), **values)
 
 
@@ -320,7 +320,7 @@ def test_one_of_another_training_is_refused(values: dict[str, object], size: int
 def test_one_of_another_type_is_refused_and_not_taken_for_this_one(there: str, here: str, tmp_path: Path) -> None:
     saved(tmp_path, 1, Counter(dtype=there))
 
-    message = rf"1-10 is of another training: trainer\.model: model\.weight is {there} there and {here} here; correct"
+    message = rf"1-10 does not fit this run: trainer\.model: model\.weight is {there} there and {here} here; correct"
     with pytest.raises(CheckpointError, match=message):
         begin(tmp_path, state := Counter(dtype=here))
 
@@ -355,7 +355,7 @@ def test_one_of_the_first_format_and_another_training_is_refused_before_it_is_de
     told["subject"].update(framework="mxnet", shapes={"model-0": [1]})
     path.write_text(json.dumps({**told, "format": 1}))
 
-    with pytest.raises(CheckpointError, match=r"1-10 is of another training: framework is mxnet there and tensorflow"):
+    with pytest.raises(CheckpointError, match=r"1-10 does not fit this run: framework is mxnet there and tensorflow"):
         begin(tmp_path, state := OfOneFile())
 
     assert state.decoded == 0

@@ -106,7 +106,8 @@ def test_shorter_training_than_was_made_is_said_and_its_model_written(
     finish(checkpoints, steps=2, output=str(out))
 
     assert (
-        "trains no further: trainer.steps is 2, and step 3 (30 samples) is made already; the model is that step's\n"
+        "trains no further: trainer.steps is 2, but step 3 (30 samples) is already done; the model is the "
+        "one after that step\n"
     ) in capsys.readouterr().out
     assert json.loads((out / "results.json").read_text())["steps"] == 3
 
@@ -119,14 +120,14 @@ def test_shorter_training_whose_outcome_is_there_is_said_to_train_no_further(
     with pytest.raises(FinishedError):
         begin(tmp_path, epochs=None, steps=2)
 
-    assert "trains no further: trainer.steps is 2, and step 3 (30 samples) is made already" in capsys.readouterr().out
+    assert "trains no further: trainer.steps is 2, but step 3 (30 samples) is already done" in capsys.readouterr().out
 
 
 def test_finished_run_is_not_said_to_have_trained_on_other_data(tmp_path: Path) -> None:
     finish(tmp_path, data="/photos")
     before = (tmp_path / "HEAD").read_bytes()
 
-    with pytest.raises(CheckpointError, match=r"^data\.uri: .* has finished on /photos, .* is /drawings now"):
+    with pytest.raises(CheckpointError, match=r"^data\.uri: .* was trained on /photos, .* is now /drawings"):
         begin(tmp_path, epochs=None, steps=3, data="/drawings")
 
     assert (tmp_path / "HEAD").read_bytes() == before
@@ -142,7 +143,7 @@ def test_finished_run_writes_no_model_for_other_data(tmp_path: Path, lost: str) 
     else:
         out = tmp_path / "another"
 
-    with pytest.raises(CheckpointError, match=r"^data\.uri: .* has finished on /photos, .* is /drawings now"):
+    with pytest.raises(CheckpointError, match=r"^data\.uri: .* was trained on /photos, .* is now /drawings"):
         begin(checkpoints, epochs=None, steps=3, data="/drawings", output=str(out))
 
     finish(checkpoints, data="/photos", output=str(out))
@@ -184,7 +185,7 @@ def test_data_with_a_slash_at_its_end_is_the_same(tmp_path: Path) -> None:
 def test_another_training_at_the_place_of_a_finished_one_is_refused(tmp_path: Path) -> None:
     finish(tmp_path)
 
-    with pytest.raises(CheckpointError, match=r"is of another training: trainer\.optimizer is sgd there and adam here"):
+    with pytest.raises(CheckpointError, match=r"does not fit this run: trainer\.optimizer is sgd there and adam here"):
         begin(tmp_path, epochs=None, steps=3, optimizer="adam")
 
 
@@ -194,7 +195,7 @@ def test_wrong_values_leave_a_finished_run_finished(tmp_path: Path, saves: bool)
     save_step(run) if saves else make_step(run)
     run.finish()
 
-    with pytest.raises(CheckpointError, match="is of another training: "):
+    with pytest.raises(CheckpointError, match="does not fit this run: "):
         begin(tmp_path, epochs=None, steps=1, optimizer="adam")
 
     with pytest.raises(FinishedError):

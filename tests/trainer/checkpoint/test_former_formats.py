@@ -100,4 +100,4 @@ def test_checkpoint_of_the_first_format_and_of_another_training_is_refused(
 
     run = program(*arguments, "--checkpoint=/out/run", ranks=1, env={"PYTHONPATH": "/models"}, mounts=mounts)
 
-    assert_refused(run, f"checkpoint.uri: /out/run/1-32 is of another training: {said}; correct that")
+    assert_refused(run, f"checkpoint.uri: /out/run/1-32 does not fit this run: {said}; correct that")

@@ -83,7 +83,7 @@ def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(FolderStore, "write_if", conflict)
 
-    with pytest.raises(UnavailableError, match=r"HEAD is never what its tag says it is"):
+    with pytest.raises(UnavailableError, match=r"HEAD cannot be written: the store says each time that it has"):
         lease.change(checkpoint="1-10")
     assert not lease.is_fenced
 
@@ -153,7 +153,7 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
     with pytest.raises(StoppedError):
         leases.acquire(store, B, resumes=True, lacks=nothing, say=said.append)
 
-    assert said[-1].startswith("stopped before the training began, while job run-a holds ")
+    assert said[-1].startswith("stopped before the training began, while waiting for job run-a, which holds ")
 
 
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
@@ -175,7 +175,7 @@ def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(sto
 
     assert third.head.generation == 3
     for former in (A, B):
-        with pytest.raises(FencedError, match=r"job run-a has taken .* over from this one, which is over"):
+        with pytest.raises(FencedError, match=r"job run-a has taken .* over; this job must not go on"):
             take(store, former)
 
 
@@ -215,10 +215,11 @@ def test_store_that_heeds_no_condition_serves_one_job_and_is_refused_to_another(
     store, said = Careless(uri=str(tmp_path), value="checkpoint.uri"), list[str]()
     assert leases.acquire(store, A, resumes=True, lacks=nothing, say=said.append)
 
-    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store ignores If-Match"):
         take(store, B)
     take(store, A)
-    assert said == [f"checkpoint: {tmp_path} does not heed If-Match: two jobs must never use it at once"]
+    apart = "ignores If-Match, so it cannot keep jobs apart: never let two jobs use it at once"
+    assert said == [f"checkpoint: {tmp_path} {apart}"]
 
 
 def test_damaged_head_is_refused(store: Store) -> None:

@@ -279,7 +279,7 @@ def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
     run.finish()
 
     assert re.fullmatch(
-        r"checkpoint: the end of the training is not marked \(.*HEAD cannot be written: .*\)",
+        r"checkpoint: the run could not be marked as finished \(.*HEAD cannot be written: .*\)",
         capsys.readouterr().out.splitlines()[-1],
     )
 

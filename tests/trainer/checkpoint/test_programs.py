@@ -53,10 +53,10 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     [(step, samples, reason)] = re.findall(STOPPED, finished.stdout, re.M)
     assert reason == "SIGUSR1"
     assert f"resumed from 2-{samples}: step {step}, {samples} samples, on 1 ranks (before 1)\n" in finished.stdout
-    assert re.search(rf"^went on with step {int(step) + 1}, [\d.]+ s after this start$", finished.stdout, re.M)
+    assert re.search(rf"^went on with step {int(step) + 1}, [\d.]+ s after this process", finished.stdout, re.M)
     assert re.search(rf"^finished: \d+ steps, {EPOCHS * SAMPLES} samples$", finished.stdout, re.M)
     assert again.returncode == 0, again.stderr
-    assert again.stdout == "finished: /out/checkpoints holds the end of this run; nothing is left to do\n"
+    assert again.stdout == "finished: /out/checkpoints shows that this run has finished; nothing is left to do\n"
 
 
 @tried_by("mxnet-horovod")

@@ -87,7 +87,7 @@ def test_former_format_is_read_by_the_frameworks_decoder(tmp_path: Path) -> None
 def test_former_format_of_another_shape_is_refused(tmp_path: Path) -> None:
     as_former(saved(tmp_path), weight=[7.0, 8.0])
 
-    with pytest.raises(CheckpointError, match=r"1-10 is of another training: weight is 2 there and 1 here; correct"):
+    with pytest.raises(CheckpointError, match=r"1-10 does not fit this run: weight is 2 there and 1 here; correct"):
         begin(tmp_path)
 
 

@@ -83,7 +83,8 @@ def test_run_whose_head_alone_is_deleted_goes_on_after_a_restart(
     assert run.position.samples == 20
     assert run.lease
     assert run.lease.head.generation == 3
-    assert f"checkpoint: {tmp_path}/HEAD is gone, and 2-20 is there: goes on from that one\n" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"checkpoint: {tmp_path}/HEAD is gone; resuming from the newest checkpoint, 2-20\n" in said
 
 
 def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(

@@ -67,7 +67,7 @@ def test_state_of_another_optimizer_is_refused_and_left_as_it_is(
     run = train(reader, digits, tmp_path, steps=4)
 
     refusal = (
-        rf"checkpoint\.uri: /out/run/1-64 is of another training: strategy or trainer\.model: {array}; correct that"
+        rf"checkpoint\.uri: /out/run/1-64 does not fit this run: strategy or trainer\.model: {array}; correct that"
     )
     assert_refused(run, refusal)
     assert contents(tmp_path) == before

@@ -188,7 +188,7 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
     [
         pytest.param(
             {"augment_mean": (0.1, 0.2, 0.3), "augment_std": (1.0, 1.0, 1.0)},
-            r"^trainer\.augment\.mean: 3 numbers, and the images of /.* have 1 channels; give 1 numbers, or one for ",
+            r"^trainer\.augment\.mean: has 3 numbers, but the images of /.* have 1 channels; give 1 numbers, or one ",
             id="channels",
         ),
         pytest.param(

@@ -61,12 +61,12 @@ def test_global_batch_of_all_samples_is_accepted() -> None:
 
 
 def test_global_batch_larger_than_the_data_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^trainer\.batchSize: 2 ranks of 9 take 18 .* has 16; lower .* to 8 or less"):
+    with pytest.raises(DataError, match=r"^trainer\.batchSize: each step needs 18 samples .* has 16; lower .* to 8"):
         count_steps(config_of(batch_size=9), dataset_of(16), ranks=2)
 
 
 def test_more_ranks_than_samples_are_refused() -> None:
-    with pytest.raises(DataError, match=r"^workers\.replicas: 5 ranks share 4 training samples"):
+    with pytest.raises(DataError, match=r"^workers\.replicas: 5 ranks are more than the 4 training samples"):
         count_steps(config_of(batch_size=1), dataset_of(4), ranks=5)
 
 
@@ -177,7 +177,7 @@ def write_samples(folder: Path, *, train: tuple[int, int, int], test: tuple[int,
     ("train", "test", "message"),
     [
         pytest.param((2, 3, 9), (1, 3, 9), "images of 3x9x1 are too small for trainer.model mnist", id="too-small"),
-        pytest.param((2, 8, 8), (1, 9, 9), "trains on 8x8x1 images and tests on 9x9x1 ones", id="sizes-differ"),
+        pytest.param((2, 8, 8), (1, 9, 9), "has training images of 8x8x1, but test images of 9x9x1", id="sizes-differ"),
         pytest.param((0, 8, 8), (1, 8, 8), "train-images-idx3-ubyte.gz holds no image", id="no-training-sample"),
         pytest.param((2, 8, 8), (0, 8, 8), "t10k-images-idx3-ubyte.gz holds no image", id="no-test-sample"),
     ],

@@ -176,7 +176,7 @@ def test_class_that_only_the_test_data_have_is_named(tmp_path: Path) -> None:
     write_numbered_images(tmp_path)
     (tmp_path / "val" / "class-1").rename(tmp_path / "val" / "class-7")
 
-    with pytest.raises(DataError, match=r"^data\.uri: /.*/val/ has the class class-7, which /.*/train/ has not; give"):
+    with pytest.raises(DataError, match=r"^data\.uri: /.*/val/ has the class class-7, but /.*/train/ does not; give"):
         load(config_of(tmp_path))
 
 

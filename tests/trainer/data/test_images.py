@@ -152,7 +152,7 @@ def test_more_damaged_images_than_the_values_allow_end_the_run(tmp_path: Path) -
     for image in sorted((tmp_path / "class-1").iterdir())[:2]:
         image.write_bytes(b"")
 
-    with pytest.raises(DataError, match=r"data\.maxBadShare allows 1 damaged ones of 23, and this is number 2$"):
+    with pytest.raises(DataError, match=r"data\.maxBadShare allows 1 of 23 samples to be damaged, .* sample 2$"):
         go_through(config_of(tmp_path, max_bad_share=0.05))
 
 
@@ -162,7 +162,7 @@ def test_images_of_two_sizes_are_refused_with_both_and_the_remedy(tmp_path: Path
 
     with pytest.raises(
         DataError,
-        match=r"^data\.uri: /.*/class-0/00000\.png is 8x8x3 and /.*/class-1/00001\.png 10x8x3; "
+        match=r"^data\.uri: /.*/class-0/00000\.png is 8x8x3, but /.*/class-1/00001\.png is 10x8x3; "
         r"add --image-size=8 to trainer\.extraArgs",
     ):
         go_through(config_of(tmp_path))
@@ -189,7 +189,7 @@ def test_image_size_that_the_model_cannot_take_is_refused(tmp_path: Path, data: 
 
     with pytest.raises(
         DataError,
-        match=r"--image-size=64 makes images of 64x64x3, and trainer\.model resnet50 takes 224x224x3; make it",
+        match=r"--image-size=64 makes images of 64x64x3, but trainer\.model resnet50 takes 224x224x3; make it",
     ):
         load(config_of(uri, model="resnet50", image_size=64, epochs=None, steps=1))
 

@@ -82,7 +82,7 @@ def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.Captu
         damage.count(DamagedSampleError(name))
 
     assert capsys.readouterr().out == "left out: a (1 of at most 2)\nleft out: b (2 of at most 2)\n"
-    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 damaged ones of 200, and this is number 3$"):
+    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 of 200 samples to be damaged, .* sample 3$"):
         damage.count(DamagedSampleError("c"))
 
 

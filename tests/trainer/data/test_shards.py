@@ -232,7 +232,7 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, ("3.png", PNG), ("3.cls", b"10")))
     (tmp_path / "sizes.json").write_text('{"a.tar": 3}')
 
-    with pytest.raises(DataError, match=r"a\.tar: 3\.png is of class 10, and there are 10, .*add --classes=11 or more"):
+    with pytest.raises(DataError, match=r"a\.tar: 3\.png is of class 10, but the data has 10 .*add --classes=11 or"):
         go_through(config_of(tmp_path))
 
     go_through(config_of(tmp_path, classes=11))
@@ -241,14 +241,14 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "finding"),
     [
-        pytest.param('{"a.tar": 3}', r"a\.tar holds fewer than the 3 samples that sizes\.json beside it", id="fewer"),
-        pytest.param('{"a.tar": 1}', r"a\.tar holds more than the 1 samples that sizes\.json beside it", id="more"),
+        pytest.param('{"a.tar": 3}', r"a\.tar holds fewer samples than the 3 that sizes\.json lists", id="fewer"),
+        pytest.param('{"a.tar": 1}', r"a\.tar holds more samples than the 1 that sizes\.json lists", id="more"),
         pytest.param('{"a.tar": 0}', r"the shards of /.*/ hold no sample", id="none"),
-        pytest.param('{"a.tar": "2"}', r"sizes\.json is no map of sizes", id="a-string"),
-        pytest.param("[2]", r"sizes\.json is no map of sizes", id="a-list"),
-        pytest.param("{", r"sizes\.json is no map of sizes", id="no-json"),
-        pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is named in it and not there", id="missing-shard"),
-        pytest.param("{}", r"a\.tar is there and not named in it", id="missing-name"),
+        pytest.param('{"a.tar": "2"}', r"sizes\.json does not map each shard to its number", id="a-string"),
+        pytest.param("[2]", r"sizes\.json does not map each shard to its number", id="a-list"),
+        pytest.param("{", r"sizes\.json does not map each shard to its number", id="no-json"),
+        pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is listed, but is not there", id="missing-shard"),
+        pytest.param("{}", r"a\.tar is there, but is not listed", id="missing-name"),
     ],
 )
 def test_wrong_sizes_are_named(tmp_path: Path, sizes: str, finding: str) -> None:

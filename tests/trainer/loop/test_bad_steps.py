@@ -83,9 +83,8 @@ def test_run_stopped_after_bad_steps_resumes_from_before_them(
     with pytest.raises(StoppedError):
         training.step(math.nan)
 
-    assert f"after SIGTERM; not saved, as the last steps (2) are left out; resumes from {saved}\n" in (
-        capsys.readouterr().out
-    )
+    finding = "the loss or a gradient of the last steps (2) is not finite"
+    assert f"after SIGTERM; not saved, because {finding}; resumes from {saved}\n" in capsys.readouterr().out
     assert f"1-{begin(tmp_path, epochs=None, steps=100).position.samples}" == saved
 
 
@@ -107,7 +106,7 @@ def test_run_whose_last_steps_are_bad_has_diverged(tmp_path: Path) -> None:
 
     with pytest.raises(
         DivergedError,
-        match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the run's last 2 of 3 steps\)$",
+        match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the last 2 of the run's 3 steps\)$",
     ):
         progress.add(step, loss=math.nan, seconds=1.0, mean=lambda value: value)
 

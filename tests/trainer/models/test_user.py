@@ -116,7 +116,7 @@ def test_module_that_is_not_there_is_told_with_where_it_was_looked_for(
 def test_output_that_is_no_logit_per_class_is_refused() -> None:
     require_logits("nets:small", shape=(8, 8, 1), classes=10, forward=lambda: (1, 10))
 
-    with pytest.raises(ArgumentError, match=r"nets:small gives \(1, 5\) for one image, and the data has 10 classes; "):
+    with pytest.raises(ArgumentError, match=r"nets:small returns shape \(1, 5\) for one image, but the data has 10 "):
         require_logits("nets:small", shape=(8, 8, 1), classes=10, forward=lambda: (1, 5))
 
 

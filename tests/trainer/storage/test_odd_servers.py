@@ -82,9 +82,10 @@ def test_server_without_conditional_writes_serves_one_job_and_is_refused_to_anot
     lease.change(checkpoint="1-10")
 
     assert Head.from_json(store.read("HEAD")).checkpoint == "1-10"
-    with pytest.raises(StorageError, match=r"is held by job run-a, and the store does not heed If-Match"):
+    with pytest.raises(StorageError, match=r"is held by job run-a, and the store ignores If-Match"):
         take(B)
-    assert said[0] == "checkpoint: s3://b/run does not heed If-Match: two jobs must never use it at once"
+    apart = "ignores If-Match, so it cannot keep jobs apart: never let two jobs use it at once"
+    assert said[0] == f"checkpoint: s3://b/run {apart}"
     assert not clock.now
 
 

@@ -83,7 +83,7 @@ def cut_a_shard(folder: Path) -> None:
         # data/test_images.py tests these errors without running a program.
         pytest.param(
             mix_sizes,
-            r"data\.uri: .*0\.png is 8x8x3 and .*1\.png 9x8x3; add --image-size=8 to",
+            r"data\.uri: .*0\.png is 8x8x3, but .*1\.png is 9x8x3; add --image-size=8 to",
             id="sizes",
             marks=pytest.mark.full,
         ),

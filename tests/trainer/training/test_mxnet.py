@@ -200,7 +200,7 @@ def test_lost_worker_ends_scheduler_servers_and_workers_by_themselves(kvstore: P
 def test_parameter_server_without_an_operator_is_refused_in_one_line(kvstore: ProgramInImage) -> None:
     run = kvstore("--steps", "1", starter=lambda ranks: ["python3"])
 
-    assert_refused(run, "strategy: MXNet's parameter server runs in an MXJob, whose operator sets DMLC")
+    assert_refused(run, "strategy: MXNet's parameter server needs DMLC")
 
 
 def test_models_have_their_published_parameters(digits: Path) -> None:

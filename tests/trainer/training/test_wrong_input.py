@@ -58,7 +58,7 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "1438", ranks=1, starter=FORKED.get(program.name))
 
-    assert_refused(run, r"trainer\.batchSize: 1 ranks of 1438 take 1438 samples a step, and /data/digits has 1437;")
+    assert_refused(run, r"trainer\.batchSize: each step needs 1438 samples .*, but /data/digits has 1437;")
 
 
 @SHARED
@@ -70,7 +70,7 @@ def test_more_ranks_than_samples(program: ProgramInImage, tmp_path: Path) -> Non
 
     run = program("--epochs", "1", "--batch-size", "1", "--data", "/data/one", mounts={tmp_path: "/data/one"})
 
-    assert_refused(run, r"workers\.replicas: 2 ranks share 1 training samples of /data/one; lower workers\.replicas")
+    assert_refused(run, r"workers\.replicas: 2 ranks are more than the 1 training samples of /data/one; lower workers")
 
 
 @SHARED
@@ -154,7 +154,7 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     run = with_model(program, models, "small:wrong_classes")
 
     assert_refused(
-        run, r"trainer\.model: the model of small:wrong_classes gives \(1, 11\) for one image, and the data has 10 "
+        run, r"trainer\.model: the model of small:wrong_classes returns shape \(1, 11\) for one image, but the data "
     )
 
 

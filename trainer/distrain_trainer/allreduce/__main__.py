@@ -118,8 +118,9 @@ def require_right(total: NDArray[np.float32], *, ranks: int, rank: int) -> None:
     if wrong.size:
         place = int(wrong[0])
         raise SumError(
-            f"all-reduce: {wrong.size} of {total.size} sums are wrong on rank {rank}; number {place} is "
-            f"{total[place]:g} instead of {right[place]:g}. The network, NCCL or MPI of these nodes corrupts gradients."
+            f"all-reduce: {wrong.size} of {total.size} sums are wrong on rank {rank}; the sum at index {place} "
+            f"is {total[place]:g} instead of {right[place]:g}. The network, NCCL or MPI of these nodes corrupts "
+            "gradients."
         )
 
 

@@ -55,7 +55,7 @@ class Field:
         """
         if dtype not in TYPES:
             raise ArgumentError(
-                f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
+                f"trainer.model: {name} is of type {dtype}, but checkpoints hold only {', '.join(TYPES)}; convert it"
             )
         return cls(TYPES[dtype][0], tuple(int(size) for size in shape))
 
@@ -108,7 +108,7 @@ def require_same_model(fields: Fields, start: Fields) -> None:
             )
             change = " before a training step and ".join(texts)
             raise ArgumentError(
-                f"trainer.model: {name} is {change} after it, and a checkpoint holds the arrays of the start; create "
+                f"trainer.model: {name} is {change} after it, but the model must keep the arrays of its start; create "
                 "it when the model is built, and keep its type and shape"
             )
 

@@ -116,7 +116,7 @@ def _is_whole(store: Store, name: str) -> bool:
 
 def of_another(store: Store, name: str, difference: str) -> CheckpointError:
     return CheckpointError(
-        f"{store.value}: {store.path(name)} is of another training: {difference}; "
+        f"{store.value}: {store.path(name)} does not fit this run: {difference}; "
         f"correct that, set {store.value} to another place, or checkpoint.resume to never"
     )
 

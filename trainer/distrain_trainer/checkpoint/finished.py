@@ -47,17 +47,17 @@ def say_if_longer(config: Config, subject: Subject, at: Position | End, say: Say
     """Log a line if the run has made more steps than the values ask for."""
     if _steps_left(config, subject, at) < 0:
         say(
-            f"trains no further: {_length_of(config)}, and step {at.step} ({at.samples} samples) is made already; the "
-            "model is that step's"
+            f"trains no further: {_length_of(config)}, but step {at.step} ({at.samples} samples) is already done; the "
+            "model is the one after that step"
         )
 
 
 def _require_same_data(config: Config, end: End) -> None:
     if end.data is not None and end.data.rstrip("/") != config.data.rstrip("/"):
         raise CheckpointError(
-            f"data.uri: the run at {config.checkpoint} has finished on {end.data}, and data.uri is {config.data} now; "
-            "set checkpoint.resume to never to train anew on it, trainer.epochs or trainer.steps to more to train on, "
-            f"or data.uri back to {end.data}"
+            f"data.uri: the run at {config.checkpoint} was trained on {end.data}, but data.uri is now {config.data}; "
+            "set checkpoint.resume to never to train from the start, raise trainer.epochs or trainer.steps to continue,"
+            f" or set data.uri back to {end.data}"
         )
 
 

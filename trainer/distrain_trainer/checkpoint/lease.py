@@ -71,7 +71,8 @@ class Lease:
                 else:
                     self.head = new
                     return
-        raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
+        why = "the store says each time that it has changed since it was read"
+        raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} cannot be written: {why}")
 
     def require(self) -> None:
         """Raise FencedError if another generation holds HEAD, and StorageError if HEAD cannot be read."""
@@ -177,13 +178,13 @@ def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> He
     if not resumes:
         return head.begun_anew()
     if newest:
-        say(f"checkpoint: {store.path(heads.FILE)} is gone, and {newest} is there: goes on from that one")
+        say(f"checkpoint: {store.path(heads.FILE)} is gone; resuming from the newest checkpoint, {newest}")
     return head
 
 
 def _pause(head: Head, store: Store, say: Say) -> None:
     if Termination.requested:
-        say(f"stopped before the training began, while job {head.job} holds {store.uri}")
+        say(f"stopped before the training began, while waiting for job {head.job}, which holds {store.uri}")
         raise StoppedError
     time.sleep(SECONDS_BETWEEN_CHECKS)
 
@@ -197,7 +198,7 @@ def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
 
 def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
     if mine.shares_pods(head.retired):
-        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over from this one, which is over")
+        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over; this job must not go on")
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
@@ -206,7 +207,7 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
         return
     with contextlib.suppress(ConflictError):
         store.write_if(heads.FILE, head.asked_by(mine).to_json(), tag)
-        say(f"waiting for job {head.job} to stop, which holds {store.uri}")
+        say(f"waiting for job {head.job}, which holds {store.uri}, to stop")
 
 
 @dataclass
@@ -254,7 +255,7 @@ def _probe(store: Store, say: Say) -> Callable[[Head], None]:
             store.delete(name)
     if heeds:
         return lambda head: None
-    say(f"checkpoint: {store.uri} does not heed If-Match: two jobs must never use it at once")
+    say(f"checkpoint: {store.uri} ignores If-Match, so it cannot keep jobs apart: never let two jobs use it at once")
     return lambda head: _refuse(store, head)
 
 
@@ -268,6 +269,6 @@ def _heeds_tags(store: Store, name: str) -> bool:
 
 def _refuse(store: Store, head: Head) -> None:
     raise StorageError(
-        f"{store.value}: {store.uri} is held by job {head.job}, and the store does not heed If-Match, which would keep "
-        f"the two apart; end that job and remove {store.path(heads.FILE)}, or use another store"
+        f"{store.value}: {store.uri} is held by job {head.job}, and the store ignores If-Match, so it cannot keep the "
+        f"two jobs apart; end that job and remove {store.path(heads.FILE)}, or use another store"
     )

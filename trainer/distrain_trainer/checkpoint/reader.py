@@ -78,7 +78,7 @@ def newest_good(
         raise CheckpointError(
             f"{of_newer}; go on with the trainer that wrote it, or set checkpoint.resume to never to begin anew"
         )
-    say(f"checkpoint: none of those in {store.uri} can be read; the training begins anew")
+    say(f"checkpoint: no checkpoint in {store.uri} can be read; the training begins anew")
     return None
 
 

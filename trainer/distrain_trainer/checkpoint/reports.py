@@ -51,7 +51,7 @@ def wait(
             if not is_wanted() or time.monotonic() - begun > seconds:
                 waited = time.monotonic() - begun
                 raise UnavailableError(
-                    f"{store.value}: rank {rank} has not written its files of {store.path(name)} for {waited:.0f} s"
+                    f"{store.value}: rank {rank} has not written its files of {store.path(name)} within {waited:.0f} s"
                 )
             time.sleep(pause)
             pause = min(LONGEST_PAUSE, 2 * pause)

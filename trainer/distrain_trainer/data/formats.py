@@ -23,8 +23,8 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
 EXPECTED = (
-    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards; "
-    "the last two may lie below train/ and val/"
+    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards "
+    "(images and shards may also be below train/ and val/)"
 )
 
 
@@ -100,8 +100,8 @@ def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     train, test = idx.read_idx_files(store, *idx.TRAIN_FILES), idx.read_idx_files(store, *idx.TEST_FILES)
     if train.shape != test.shape:
         raise DataError(
-            f"data.uri: {store.uri} trains on {size_text(train.shape)} images and tests on {size_text(test.shape)} "
-            "ones; make them alike"
+            f"data.uri: {store.uri} has training images of {size_text(train.shape)}, but test images of "
+            f"{size_text(test.shape)}; give all images the same size"
         )
     classes = int(max(train.labels.max(), test.labels.max())) + 1
     moments = Moments.of(config)
@@ -136,8 +136,8 @@ def _image_folder(
     unknown = _classes_of(names, folder) - numbers.keys()
     if unknown:
         raise DataError(
-            f"data.uri: {store.path(folder)} has the class {min(unknown)}, which {store.path(TRAIN)} has not; "
-            "give both the same classes"
+            f"data.uri: {store.path(folder)} has the class {min(unknown)}, but {store.path(TRAIN)} does not; "
+            "give both folders the same classes"
         )
     labels = np.array([numbers[name[len(folder) :].partition("/")[0]] for name in names], dtype=np.int64)
     return ImageFolder(store, names, labels, decoder)
@@ -238,7 +238,7 @@ def _require_shape_of_model(config: Config, shape: Shape) -> None:
         return
     if config.image_size is not None:
         raise DataError(
-            f"trainer.extraArgs: --image-size={config.image_size} makes images of {size_text(shape)}, and "
+            f"trainer.extraArgs: --image-size={config.image_size} makes images of {size_text(shape)}, but "
             f"trainer.model {config.model} takes {size_text(model.shape)}; make it --image-size={model.shape[0]}"
         )
     any_size = " or ".join(name for name, other in MODELS.items() if other.smallest is not None)
@@ -252,8 +252,8 @@ def _require_moments_of_channels(config: Config, shape: Shape) -> None:
     given = len(config.augment_mean)
     if given not in (0, 1, shape[-1]):
         raise DataError(
-            f"trainer.augment.mean: {given} numbers, and the images of {config.data} have {shape[-1]} channels; give "
-            f"{shape[-1]} numbers, or one for all"
+            f"trainer.augment.mean: has {given} numbers, but the images of {config.data} have {shape[-1]} channels; "
+            f"give {shape[-1]} numbers, or one for all"
         )
 
 

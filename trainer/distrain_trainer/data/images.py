@@ -62,8 +62,8 @@ class Decoder:
             raise _damaged(name, error) from None
         if (decoded.height, decoded.width) != (height, width):
             raise DataError(
-                f"data.uri: {self.first} is {size_text(self.shape)} and {name} {decoded.height}x{decoded.width}x3; "
-                f"{REMEDY.format(min(height, width))}"
+                f"data.uri: {self.first} is {size_text(self.shape)}, but {name} is {decoded.height}x"
+                f"{decoded.width}x3; {REMEDY.format(min(height, width))}"
             )
         return np.asarray(self._mirrored(decoded, random))
 

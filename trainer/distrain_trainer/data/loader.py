@@ -63,12 +63,12 @@ def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position
     samples, global_batch = len(dataset.train), config.batch_size * ranks
     if samples < ranks:
         raise DataError(
-            f"workers.replicas: {ranks} ranks share {samples} training samples of {config.data}; "
+            f"workers.replicas: {ranks} ranks are more than the {samples} training samples of {config.data}; "
             f"lower workers.replicas or workers.gpus"
         )
     if samples < global_batch:
         raise DataError(
-            f"trainer.batchSize: {ranks} ranks of {config.batch_size} take {global_batch} samples a step, and "
+            f"trainer.batchSize: each step needs {global_batch} samples ({ranks} ranks x {config.batch_size}), but "
             f"{config.data} has {samples}; lower trainer.batchSize to {samples // ranks} or less"
         )
     if config.steps is not None:
@@ -144,8 +144,8 @@ class Damage:
             raise error
         if len(self._met) > self._most:
             raise DataError(
-                f"{error}; data.maxBadShare allows {self._most} damaged ones of {self._samples}, and this is number "
-                f"{len(self._met)}"
+                f"{error}; data.maxBadShare allows {self._most} of {self._samples} samples to be damaged, and this is "
+                f"damaged sample {len(self._met)}"
             )
         print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
 

@@ -153,8 +153,8 @@ def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: in
             is_last = number + 1 == shard.samples
             if sample is None or (is_last and next(samples, None) is not None):
                 raise DataError(
-                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} than the {shard.samples} samples "
-                    f"that {SIZES} beside it says; correct {SIZES} or remove it"
+                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} samples than the "
+                    f"{shard.samples} that {SIZES} lists; correct {SIZES} or remove it"
                 )
             _require_class(sample, classes)
             yield sample
@@ -188,11 +188,12 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
     except (ValueError, AttributeError):
         good = False
     if not good:
-        raise DataError(f'data.uri: {path} is no map of sizes; make it one such as {{"shard-000000.tar": 1000}}')
+        example = '{"shard-000000.tar": 1000}'
+        raise DataError(f"data.uri: {path} does not map each shard to its number of samples; write it as in {example}")
     if sizes.keys() != set(tars):
         odd = min(sizes.keys() ^ set(tars))
-        where = "is named in it and not there" if odd in sizes else "is there and not named in it"
-        raise DataError(f"data.uri: {path} does not match its folder: {odd} {where}; correct one of the two")
+        where = "is listed, but is not there" if odd in sizes else "is there, but is not listed"
+        raise DataError(f"data.uri: {path} does not match its folder: {odd} {where}; correct the list or the folder")
     return dict(sizes)
 
 
@@ -222,7 +223,8 @@ def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Samp
         picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
         if picture is None or ".cls" not in found:
             lacks = "no .jpg, .jpeg or .png" if picture is None else "no .cls"
-            raise DataError(f"data.uri: {path}: {key} has {lacks} beside it; make the shard again, each key with both")
+            again = "make the shard again, with an image and a .cls for each key"
+            raise DataError(f"data.uri: {path}: {key} has {lacks} beside it; {again}")
         (image, content), (label, text) = found[picture], found[".cls"]
         start = min(member.offset for member, _ in found.values())
         yield Sample(start, f"{path}: {image.name}", content, _class_number(text, f"{path}: {label.name}"))
@@ -283,8 +285,8 @@ def _class_number(content: bytes, name: str) -> int:
 def _require_class(sample: Sample, classes: int) -> None:
     if sample.label >= classes:
         raise DataError(
-            f"data.uri: {sample.name} is of class {sample.label}, and there are {classes}, counted from 0; correct its "
-            f".cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
+            f"data.uri: {sample.name} is of class {sample.label}, but the data has {classes} classes, counted from 0; "
+            f"correct its .cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
         )
 
 

@@ -69,7 +69,9 @@ class Progress:
             self.throughput.start(self.speed.steps, self.samples)
         self.run.watchdog.made_step(seconds)
         if self.run.resumed_step and self.speed.steps == self.run.resumed_step + 1:
-            self.run.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
+            self.run.log.print(
+                f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this process started"
+            )
         if self.speed.steps == self.steps:
             self.run.watchdog.stop()
         self._judge(loss)
@@ -102,7 +104,7 @@ class Progress:
             f"trainer.maxBadSteps is {most})"
         )
         if step == self.steps:
-            raise DivergedError(f"trainer.learningRate: {cure} (the run's last {bad_steps} of {step} steps)")
+            raise DivergedError(f"trainer.learningRate: {cure} (the last {bad_steps} of the run's {step} steps)")
 
     def _record_step(self, figures: dict[str, Any], loss: float) -> None:
         run, names = self.run, ("step", "epoch", "samples", "images_per_second", "images_per_second_mean")

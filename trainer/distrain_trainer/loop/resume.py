@@ -43,7 +43,7 @@ def resume(run: Run, pods: Sequence[str]) -> None:
     lease = _acquire(run, store, pods) if group.rank == 0 else None
     head: Head | None = group.broadcast(lease.head if lease is not None else None)
     if head is None:
-        run.log.print(f"finished: {run.config.checkpoint} holds the end of this run; nothing is left to do")
+        run.log.print(f"finished: {run.config.checkpoint} shows that this run has finished; nothing is left to do")
         group.gather(None)
         raise FinishedError
     start = group.broadcast(str(uuid.uuid4()))

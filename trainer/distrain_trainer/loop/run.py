@@ -71,7 +71,7 @@ class Run:
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
         """Acquire the run, and load its newest complete checkpoint. Called by all ranks after they have connected.
 
-        Raises FinishedError if nothing is left to do, CheckpointError if the checkpoint is of another training, and
+        Raises FinishedError if nothing is left to do, CheckpointError if the checkpoint does not fit this run, and
         FencedError, StorageError and StoppedError.
         """
         samples = None if config.is_synthetic else len(dataset.train)
@@ -196,10 +196,10 @@ class Run:
         """Stop if the largest request of all ranks is a reason to stop."""
         if asked == stop_flag.FENCED:
             by = self.lease.fenced_by if self.lease is not None else ""
-            raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
+            raise FencedError(by or f"{VALUE}: another job uses {self.config.checkpoint} now; see rank 0's log")
         if asked == stop_flag.NO_CHECKPOINT:
             reason = self.writer.outage.reason if self.writer is not None else ""
-            why = f" ({reason})" if reason else "; another rank says why"
+            why = f" ({reason})" if reason else "; another rank's log says why"
             raise UnavailableError(
                 f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s{why}"
             )
@@ -258,7 +258,8 @@ class Run:
             return "resumes there"
         newest = lease.head.checkpoint
         resumes = f"resumes from {newest}" if newest else "begins anew"
-        return f"not saved, as the last steps ({self.bad_steps}) are left out; {resumes}"
+        finding = f"the loss or a gradient of the last steps ({self.bad_steps}) is not finite"
+        return f"not saved, because {finding}; {resumes}"
 
     def save_end(self) -> None:
         """If checkpoint_at_end is set, save the last state. Called by all ranks after the last step.
@@ -298,7 +299,7 @@ class Run:
                 raise UnavailableError(f"checkpoint.maxAge: the training is over, but {error}") from None
             except StorageError as error:
                 if time.monotonic() - begun > SECONDS_TO_FINISH:
-                    self.log.print(f"checkpoint: the end of the training is not marked ({error})")
+                    self.log.print(f"checkpoint: the run could not be marked as finished ({error})")
                     return
                 time.sleep(1)
             else:

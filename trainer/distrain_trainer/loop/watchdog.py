@@ -120,7 +120,7 @@ class Watchdog:
             limit = self.exceeded(time.monotonic())
             if limit is not None and not self._stopped.is_set():
                 end_rank(
-                    LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the network between ranks")
+                    LostPeerError(f"no step was made for {limit:.0f} s: a rank hangs, or the ranks' network fails")
                 )
 
     def exceeded(self, now: float) -> float | None:

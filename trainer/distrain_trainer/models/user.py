@@ -83,8 +83,8 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
         output = tuple(forward())
     if output != (1, classes):
         raise ArgumentError(
-            f"trainer.model: the model of {name} gives {output} for one image, and the data has {classes} classes; "
-            f"end it with a logit per class, (1, {classes})"
+            f"trainer.model: the model of {name} returns shape {output} for one image, but the data has {classes} "
+            f"classes; return one logit per class, so shape (1, {classes})"
         )
 
 
@@ -133,7 +133,7 @@ def _file_of(name: str, module_name: str) -> str | None:
     if spec is None:
         raise ArgumentError(
             f"trainer.model: there is no module {module_name} for {name} in {os.getcwd()} or "
-            f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}; put it into the image or a volume, and PYTHONPATH into env"
+            f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}; add it to the image or a volume, and set PYTHONPATH in env"
         )
     return spec.origin
 

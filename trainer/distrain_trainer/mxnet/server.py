@@ -34,8 +34,8 @@ class JobEnvironment:
             return cls(role, index, os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"]))
         except KeyError as error:
             raise ArgumentError(
-                f"strategy: MXNet's parameter server runs in an MXJob, whose operator sets {error.args[0]}, and it is "
-                "not set here; set job.kind=MXJob, or strategy=allreduce"
+                f"strategy: MXNet's parameter server needs {error.args[0]}, which the operator of an MXJob sets; set "
+                "job.kind=MXJob, or strategy=allreduce"
             ) from None
 
     def join(self) -> AbortChannel:

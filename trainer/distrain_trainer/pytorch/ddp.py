@@ -61,7 +61,9 @@ def lost_ranks_named() -> Iterator[None]:
         # would connect to it.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
-        raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
+        raise LostPeerError(
+            f"the ranks have lost each other ({finding}); see the log of the rank that ended first"
+        ) from None
 
 
 @contextlib.contextmanager

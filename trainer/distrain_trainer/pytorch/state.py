@@ -142,8 +142,8 @@ def require_storable(model: Any) -> None:
     for name, parameter in model.named_parameters():
         if parameter.is_complex():
             raise ArgumentError(
-                f"trainer.model: the weight {name} is of type {type_of(parameter)}, and gradients are averaged as real "
-                "numbers; keep it as a real tensor, and use torch.view_as_complex of it"
+                f"trainer.model: the weight {name} is of type {type_of(parameter)}, but gradients are averaged as real "
+                "numbers; make it a real tensor, and call torch.view_as_complex on it in forward()"
             )
     for name, value in model.state_dict().items():
         if not isinstance(value, torch.Tensor):

@@ -143,7 +143,8 @@ class Record(BackgroundWriter):
                 self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
             return
-        raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
+        why = "the store says each time that it has changed since it was read"
+        raise UnavailableError(f"{store.value}: {store.path(self._name)} cannot be written: {why}")
 
     def _follow(self, new: list[Line]) -> list[Line]:
         """Renumber new lines, so that their numbers continue those in the file."""

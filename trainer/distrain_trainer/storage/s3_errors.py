@@ -44,7 +44,7 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
     if code in WRONG_REGION:
         return StorageError(
             f's3.region: bucket "{store.bucket}" is not in {store.client.meta.region_name}: {where} says '
-            f'"{error.get("Message", code)}"; set s3.region to the bucket\'s'
+            f'"{error.get("Message", code)}"; set s3.region to the bucket\'s region'
         )
     if code in ("AccessDenied", "Forbidden", "403"):
         return StorageError(

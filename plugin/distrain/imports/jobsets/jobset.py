@@ -70,8 +70,8 @@ def choose_roles(
     is_told = len(training) == 1 or all(runs(words[job.name], TORCH) for job in training)
     if len(launchers) > 1 or not is_told or not 0 < len(training) <= most:
         names = ", ".join(quoting.key(job.name) for job in jobs)
-        finding = "and no torchrun, mpirun or sshd in a command says which of them trains; keep only those that train"
-        raise translation.refuse(jobs[0].path[:-1], f"has {names}, {finding}")
+        finding = "and it is unclear from their commands (torchrun, mpirun, sshd) which of them train"
+        raise translation.refuse(jobs[0].path[:-1], f"has {names}, {finding}; keep only those that train")
     return launchers, training
 
 

@@ -62,7 +62,7 @@ def read_jobs(translation: Translation, spec: Path) -> list[ReplicatedJob]:
     for job in found:
         if names.count(job.name) > 1:
             raise translation.refuse(
-                (*job.path, "name"), f"is {quoting.key(job.name)}, as of another one; give each its own name"
+                (*job.path, "name"), f"is {quoting.key(job.name)}, the name of another job too; give each its own name"
             )
     return found
 

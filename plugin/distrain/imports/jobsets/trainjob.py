@@ -101,8 +101,8 @@ def _policy(translation: Translation) -> str:
     others = [key for key in found if key not in (*KINDS, "numNodes")]
     if len(known) == 1 and not others:
         return known[0]
-    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "names none"
-    raise translation.refuse(POLICY, f"{words}, and distrain runs torch or mpi; start the ranks with one of them")
+    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "names no launcher"
+    raise translation.refuse(POLICY, f"{words}, but distrain runs only torch and mpi; start the ranks with one of them")
 
 
 def _framework(translation: Translation, policy: str) -> None:
@@ -128,8 +128,8 @@ def _jobs_of(
             return trains, launcher
     if trains is None:
         words = (
-            f"has {', '.join(map(quoting.key, named))}, and none has the label trainjob-ancestor-step: "
-            f"trainer or the name node"
+            f"has {', '.join(map(quoting.key, named))}, but none has the name node, or the label "
+            "trainjob-ancestor-step: trainer"
         )
         raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}, so nothing trains; correct it there")
     return trains, None

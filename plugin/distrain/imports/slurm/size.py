@@ -93,10 +93,8 @@ def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
             continue
         gpus = sum(number for number, _ in found) * share
         if abs(gpus - round(gpus)) > 1e-9:
-            words = (
-                f"is {quoting.value(draft.ledger.get((key,)))}, which is not the same number on each of {nodes} nodes"
-            )
-            raise ValuesError(f"{_place(draft, key)}: {words}; ask for a multiple there")
+            words = f"is {quoting.value(draft.ledger.get((key,)))}, which gives each of {nodes} nodes no whole number"
+            raise ValuesError(f"{_place(draft, key)}: {words} of GPUs; ask for another number there")
         draft.carry(("workers", "gpus"), round(gpus), (key,))
         for _, kind in found:
             if kind:

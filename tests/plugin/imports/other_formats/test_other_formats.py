@@ -296,10 +296,10 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 8\na", "#SBATCH hetjob: makes several groups of nodes"),
         (
             "#!/bin/sh\n#SBATCH -N 2 --gpus=5\na",
-            "#SBATCH --gpus: is 5, which is not the same number on each of 2 nodes",
+            "#SBATCH --gpus: is 5, which gives each of 2 nodes no whole number of GPUs",
         ),
-        ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, which is not the same number on each of 4 nodes"),
-        ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, which is not the same number"),
+        ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, which gives each of 4 nodes no whole number"),
+        ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, which gives each of 2 nodes"),
         ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, and a job needs"),
         ("#!/bin/sh\n#SBATCH -J 'a\na", "has a quote that is not closed; close it"),
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
@@ -309,7 +309,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",
-            "and only values can be read, no Jsonnet code; write them out",
+            "; Jsonnet code cannot be read: write out the values",
         ),
     ],
 )

@@ -45,7 +45,8 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             before_of(mpi_job(), is_there=False),
             next_of(mpi_job(), SERVICE_ACCOUNT),
-            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand. `helm uninstall run1 {FLAGS}`",
+            f"^run1: MPIJob {JOB} is gone: its ttlSecondsAfterFinished or a user has deleted it. "
+            f"`helm uninstall run1 {FLAGS}`",
             id="deleted-by-ttl",
         ),
     ],
@@ -158,7 +159,7 @@ def test_upgrade_whose_job_would_refuse_the_checkpoints_is_refused(path: str, va
         )
 
     refused = planned(old)
-    words = rf"^{path}: \S+ -> {value}: run1's checkpoints belong to another training after this change"
+    words = rf"^{path}: \S+ -> {value}: run1's checkpoints do not fit the run after this change"
 
     with pytest.raises(RefusedError, match=words):
         refuse_traps(refused, before)
