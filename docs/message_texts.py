@@ -12,12 +12,12 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# If a part of a text has more alternatives than this, `…` stands for the part.
+# If a part of a text has more than MOST alternatives, `…` replaces this part.
 MOST = 20
 DEEPEST = 6
-# These functions return the items of their first argument, so the texts of the items are what counts.
+# These functions return the items of their first argument unchanged, so look for texts in these items.
 OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
-# The function of distrain.errors that returns an error's cause, mostly a text of the operating system.
+# The function of distrain.errors that returns the cause of an error, often in the words of the operating system.
 CAUSE = "reason"
 
 

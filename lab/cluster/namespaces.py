@@ -42,7 +42,8 @@ KERNEL_SETTINGS = {
 }
 
 _HOLDER = STATE_DIR / "holder.pid"
-# This file names the folders of OUTSIDE, and their parents, that the host did not have.
+# The lab creates the folders of OUTSIDE, and their parents, if the host lacks them. This file lists the folders that
+# the lab has created.
 _MADE = STATE_DIR / "made.txt"
 _CGROUPS = Path("/sys/fs/cgroup")
 _SYSCTLS = Path("/proc/sys")
