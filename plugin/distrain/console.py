@@ -8,7 +8,7 @@ import sys
 
 from distrain.errors import UnwrittenError, unwritten
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
@@ -42,7 +42,7 @@ def open_streams() -> None:
         # The plugin's answers are always UTF-8, whatever the locale is, because Helm refuses YAML in Latin-1.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
-        # A command that reads stdin then finds an empty input.
+        # stdin was closed, and /dev/null has replaced it. So a command that reads stdin finds it empty.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
@@ -105,7 +105,7 @@ def copy(file: IO[bytes]) -> None:
 def write(data: bytes) -> None:
     """Write bytes unchanged and unbuffered to stdout; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
-    # Write without Python's buffer, so that Ctrl-C also ends a command whose reader has stopped reading.
+    # Bypass Python's buffer. With the buffer, Ctrl-C would not end a command whose output nobody reads.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     left = memoryview(data)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -22,7 +22,8 @@ from distrain.kube.decoders import decoder
 
 # The API server ends a watch after SECONDS, and the watch begins again where it ended.
 SECONDS = 240
-# The pause before a list is read again, after an error or without the right to watch.
+# Seconds to wait before the list is read again: after each watch, and after an error. A user who may not watch gets a
+# new list at this interval.
 PAUSE = 5.0
 GONE = 410
 

@@ -43,7 +43,7 @@ def plan_offline(request: Request) -> int:
     )
     planned = plan(options.name, before, new)
     if planned.ends_pods:
-        # How many steps would be lost is known only from a pod's log in the cluster.
+        # Only the log of a pod in the cluster shows how many steps would be lost.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))
     refuse_traps(planned, before)

@@ -18,7 +18,7 @@ from distrain.command_line.arguments import Parser
 from distrain.command_line.flags import CHART
 from distrain.command_line.parser import parser
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
