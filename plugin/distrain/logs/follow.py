@@ -124,7 +124,8 @@ class Following:
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # The logs of other existing pods, such as pods of earlier attempts, are not read.
+            # Count the other existing pods, such as pods of earlier attempts, as known, so that their logs are not
+            # read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):
             self._known[pod.metadata.uid] = followed = self._followed(pod, part)

@@ -16,7 +16,7 @@ from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
 TRAINER: Path = ("spec", "trainer")
-# In the runtime's job, the Trainer sets the user's program only in this step.
+# A runtime may contain several jobs. The Trainer sets the user's program only in the jobs whose step has this name.
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"

@@ -10,8 +10,8 @@ from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
 from distrain.imports.secrets import quoting
 
-# Variables that a shell or kubelet sets, and variables such as PATH: lists of folders that scripts extend, and that may
-# be empty at first.
+# Variables that a shell or kubelet sets, and lists of folders such as PATH. Scripts extend such lists, and a list may
+# be empty before.
 ALWAYS = {
     *(
         "HOME",
