@@ -54,7 +54,7 @@ class Buffer:
         for part in parts:
             fields = part.whole_fields
             for name, place in places_in(part):
-                if name not in found:  # The array begins with its first piece; its other pieces follow in the buffer.
+                if name not in found:  # The pieces of an array are adjacent, so its first piece is its start.
                     found[name] = self._view(place, fields[name])
         return found
 

@@ -82,13 +82,14 @@ def _share(
     """Return the fields in each of one rank's files, and the pieces of the arrays that are cut."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # Empty arrays are saved by rank 0 alone: an array without bytes lies in no rank's range of bytes.
+    # Rank 0 also saves all empty arrays: each rank saves a range of bytes, and no range contains an array without
+    # bytes.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # Rank 0 writes its own arrays to separate files: in one file, those with smaller elements would misalign the shared
-    # arrays.
+    # Rank 0 writes its own arrays to separate files. In a common file, a shared array after an own array with smaller
+    # elements could be misaligned.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
@@ -206,7 +207,8 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
     """
     placed: list[Part] = []
     end = 0
-    # The cut array whose next piece must come now, and the index of that piece's first element in the whole array.
+    # If a cut array has another piece: the array's name, and the index of the element with which the next piece must
+    # begin.
     following: tuple[str, int] | None = None
     for part in parts:
         end = end if following else aligned(end)
