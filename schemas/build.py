@@ -26,7 +26,7 @@ NOTES = {"$ref", "description", "default", "examples"}
 # Some keys of these maps are missing in values.yaml.
 OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy", "augment")
 QUANTITY = "#/definitions/quantity"
-# The names of definitions that also allow null end with this.
+# The name of a definition that also allows null has this suffix.
 OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 TERMINATION_LOG = "/dev/termination-log"
 # `copy` copies a file in parts of COPIED bytes.
 COPIED = 2**20
-# A line is longer only if it repeats a long text that the user wrote.
+# Most lines are shorter than this. Only a line that repeats a long text of the user can be longer, and its middle is
+# cut out.
 LONGEST = 1000
 # The number of columns to use if the terminal's width is unknown.
 USUAL_WIDTH = 80

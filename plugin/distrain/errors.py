@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 # One error prints at most MOST_MESSAGES messages. For example, a file of the wrong type may have a mistake in every
 # line, and a user would not read them all.
 MOST_MESSAGES = 10
-# YAML and JSON that are nested deeper are refused: Python's libraries read nested values recursively.
+# YAML and JSON with more nested levels than this are refused, because Python's libraries read nested values
+# recursively.
 DEEPEST = 100
 
 

@@ -24,8 +24,8 @@ TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
 # The trainer's last line when it stops at a step boundary.
 STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
-# Messages of Open MPI 4 and 5: mpirun does not find the program, mpirun may not run the program, or the kernel refuses
-# to run it.
+# Messages of Open MPI 4 and 5. The reasons: mpirun does not find the program, mpirun has no permission to run the
+# program, or the kernel refuses to run it.
 MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')

@@ -108,8 +108,8 @@ class Program:
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # The program wrote these lines before SIGTERM, but the script may search them for a step only after
-            # SIGTERM. Such a step is not the step of this stop, so forget it.
+            # Forget a step that was found before this point: the program may have printed its line before SIGTERM, even
+            # if the script searched the line only later. Output that is read from here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
             # The pipe of a program that has ended may stay open forever, because a child process of the program still
@@ -162,8 +162,8 @@ class Program:
 
         def tell(*_: object) -> None:
             told.append(True)
-            # A step that was found earlier belongs to an earlier stop, because torchrun may have restarted its ranks
-            # since then. So forget it.
+            # A step that was found before may belong to an earlier stop, after which torchrun has restarted its ranks.
+            # So forget it.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 

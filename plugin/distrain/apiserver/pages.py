@@ -81,8 +81,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Imported here: these imports take 75 ms, and most clusters are small. Import here, before the fork, so that
-        # the child process inherits the imported modules.
+        # Import these modules only here: importing them takes 75 ms, and most clusters are too small to need them.
+        # Import them before the fork, so that the child process inherits them.
         _protobuf()
         from distrain.apiserver.two_readers import shared
 

@@ -102,7 +102,8 @@ class Watch(Generic[Item]):
     def _list(self) -> str:
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
-        # The thread repeats the request by itself, so that no line is printed for each attempt.
+        # Send the request without retries, because each retry would print a line. This thread repeats the request
+        # later.
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
         whole = decoded(answer, decoder(_Whole).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in whole.items or ()}

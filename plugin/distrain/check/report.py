@@ -25,7 +25,8 @@ from distrain.verdict import Verdict
 from distrain.workload.suspension import is_suspended
 from distrain.workload.wording import listed
 
-# Disks that a pod names without a claim; they count towards the volumes that a node can attach.
+# Disks that a pod uses directly, without a PersistentVolumeClaim. They count towards the volumes that a node can
+# attach.
 INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"}
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
 # For these commands NAME is a new release; for all other commands NAME is an existing release.
 NAMES_NEW = ("install", "template")
-# Arguments that accept the same choices as a value of the chart, and the path of that value.
+# Maps an argument to the path of the chart's value that allows the same choices.
 CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job", "kind")}
 INSTANCES = os.path.join(os.path.dirname(__file__), os.pardir, "instances", "instances.json")
 # Flags that choose the cluster and the namespace of the releases.

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# A function that measures the nodes' free capacity for a job. Its arguments are the name of the GPU resource, after a
-# function that renders the job. In this job, the GPUs, CPUs and memory of the workers are not set yet.
+# A function that measures the nodes' free capacity for a job. Its first argument is a function that renders the job,
+# and its second argument is the name of the GPU resource. In the rendered job, the GPUs, CPUs and memory of the workers
+# are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 

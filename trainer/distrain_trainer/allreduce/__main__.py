@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# The module that implements the all-reduce for each backend, by the framework that the image contains.
+# For each backend, the modules that implement the all-reduce. The program uses the first module whose framework is
+# installed.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},

@@ -21,7 +21,8 @@ PART_BYTES = 128 * 1024**2
 ALIGNMENT = 64
 # An array below this size in bytes is not cut: one rank saves the whole array.
 SMALLEST_CUT = 1024**2
-# In a safetensors header, this key holds free text by name. The trainer stores the descriptions of cut arrays there.
+# In a safetensors header, the map under this key contains texts of any kind. The trainer stores the descriptions of cut
+# arrays there.
 METADATA = "__metadata__"
 
 

@@ -200,7 +200,7 @@ def train(
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
-        # Distributed: each worker gets its own seed, and so its own dropout.
+        # Distributed: each worker gets its own seed and its own dropout.
         seed_layers(seed_step(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))

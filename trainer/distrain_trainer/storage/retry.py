@@ -39,9 +39,9 @@ _chance = random.Random()
 _calling: dict[int, float] = {}
 # A call that takes more seconds than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# If a call has failed because the store was unavailable: the id of the call's Retry, and the time of the failure. The
-# process then counts as waiting for the store until a call succeeds, because the writer of checkpoints may pause for a
-# minute before it retries. It counts so for at most SECONDS_IN_VAIN.
+# Maps the id of a Retry to the time when its last call failed, if the store was unavailable. The process then counts as
+# waiting for the store until a call succeeds, because the writer of checkpoints may pause for a minute before it
+# retries. It counts so for at most SECONDS_IN_VAIN.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 

@@ -21,7 +21,7 @@ ASSIGNMENT = re.compile(r"\w+\+?=")
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
 # Commands that set a variable, as in `export NAME=VALUE`, and those of their options that do not change the value.
 SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
-# After one of these commands, the next command may not run: `test -n "$A" && A=1`.
+# After one of these commands, the next command runs only in some cases: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
 # The value of a variable may refer to other variables. Each round replaces one level of references.
 ROUNDS, LONGEST = 20, 4_000

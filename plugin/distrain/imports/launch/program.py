@@ -187,8 +187,8 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # Remove `time`, which was a keyword of the shell. After `exec`, it would be the name of a program, which the image
-    # may lack.
+    # Remove `time`, which is a keyword of the shell here. After `exec`, it would be the name of a program, which the
+    # image may lack.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

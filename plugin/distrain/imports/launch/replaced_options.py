@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distrain.imports.launch.known_options import ACCELERATE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
 
-# Options for the number of ranks, of ranks per worker, and of workers.
+# Options that set the number of ranks, of ranks per worker, or of workers.
 SIZE = {
     MPI: names("np n c"),
     HOROVOD: names("np num-proc"),

@@ -73,13 +73,13 @@ NAMED = re.compile(
     r"|credentials?|connection_string|extraheader|http-basic[\w.-]*)"
 )
 PROGRAM = re.compile(rf"(?<![\w.$/-])(?:[^\s\"'`;&|()]{{0,200}}/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
-# A word of a command in a script, with or without quotes. Inside quotes, a word contains no space. Otherwise the end of
-# a quoted script would count as a word.
+# A word of a command in a script, with or without quotes. Even in quotes, a word must not contain a space: otherwise
+# the end of a quoted script would count as a word.
 WORD = re.compile(
     r"""(?:[ \t]|\\\n)+(?:"(?P<double>(?:[^"\\]|\\.)*)"(?=[\s;&|)`]|\Z)|'(?P<single>[^']*)'(?=[\s;&|)`]|\Z)"""
     r"""|(?P<plain>(?:[^\s;&|"'`()<>]|"[^"\s]*"|'[^'\s]*')+))"""
 )
-# Only the first words of a command are searched, at most this number.
+# At most this number of words is searched, from the start of a command.
 MOST = 60
 QUOTES = re.compile(r"[\"'\\]*")
 # Finds `echo` or `printf` if the script pipes its output into a program that logs in, or writes its output into a file
