@@ -82,8 +82,8 @@ def with_null(schema: Schema) -> Schema:
         base = name.removesuffix(OR_NULL)
         definitions[name] = _or_null(resolved(definitions[base], definitions))
         if definitions[name]["type"][0] in ("array", "object"):
-            # A scalar keeps its own definition, and gets a second one that allows null. A list or map gets no second
-            # definition, because Helm would need time for it: its only definition then allows null.
+            # A scalar keeps its own definition, and gets a second one that allows null. A list or map has only one
+            # definition, which then allows null, because Helm would need time to read a second one.
             definitions[base] = {"$ref": f"#/definitions/{name}"}
     return nullable
 

@@ -67,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
             return UnwrittenError.exit_code
         if not is_full(error):
             raise
-        # The full disk must be that of the temporary files: the plugin writes no other files, and a write error of
-        # stdout has already become an UnwrittenError.
+        # It must be the disk with the temporary files that is full: the plugin writes no other files, and a write error
+        # of stdout has already become an UnwrittenError.
         console.say(f"TMPDIR: {os.environ.get('TMPDIR', '/tmp')} is full; free space there, or set another TMPDIR")
         for note in getattr(error, "__notes__", ("nothing was changed",)):
             console.say(note)

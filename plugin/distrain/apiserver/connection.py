@@ -21,8 +21,8 @@ from distrain.errors import UnreachableError, reason
 from distrain.pods.counted_pod import BEGINNING
 
 CONNECT_SECONDS = 5
-# Wait longer than kube-apiserver, which ends a slow request after 60 s. Its error says more than a timeout of the
-# plugin.
+# Wait longer than kube-apiserver, which ends a slow request after 60 s. The error from kube-apiserver says more than a
+# timeout of the plugin.
 REQUEST_SECONDS = 65
 # The body of an answer is read in parts of at most PART bytes.
 PART = 2**16

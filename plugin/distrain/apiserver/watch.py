@@ -20,7 +20,7 @@ from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded,
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
 
-# The API server ends a watch after SECONDS, and the watch begins again where it ended.
+# The API server ends a watch after SECONDS. The plugin then starts another watch from the same point.
 SECONDS = 240
 # Seconds to wait before the list is read again: after each watch, and after an error. A user who may not watch gets a
 # new list at this interval.

@@ -18,7 +18,7 @@ from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
 from distrain.request.request import Request, refuse_disabled
 
-# Both flags read the release's values, and without a cluster these values are unknown.
+# Both flags use the values of the installed release, which are unknown without a cluster.
 REUSING = ("reuse_values", "reset_then_reuse_values")
 
 

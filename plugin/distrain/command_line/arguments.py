@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return usage, description, arguments, examples and exit codes."""
         text, width = helptext.read(self.topic), _width()
-        # The usage names no flags, because each flag has a line below it.
+        # The usage line names no flags, because each flag has its own line below it.
         words = ["COMMAND"] if self.commands else [_usage(action) for action in self.positionals]
         self.usage = " ".join([self.prog, *words, "[FLAGS]"])
         self.description = helptext.plain(f"{text.summary}\n\n{text.description}".strip(), width)

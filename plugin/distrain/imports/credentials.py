@@ -58,10 +58,10 @@ FORMS = re.compile(
     r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
     re.DOTALL,
 )
-# URL finds a URL in a text, and SECRET_URL finds the part that makes a URL secret: a login, a token in place of a user
-# name, a signature, or the path of a webhook. In an HTTP URL, a user name without a password is a token; in other URLs,
-# such as hdfs://, abfss:// and ssh://, it is common. URL also finds a login before a host without a scheme, but not an
-# image's name before a digest.
+# The pattern URL finds a URL in a text, and SECRET_URL finds the part that makes a URL secret: a login, a token in
+# place of a user name, a signature, or the path of a webhook. In an HTTP URL, a user name without a password is a
+# token; in other URLs, such as hdfs://, abfss:// and ssh://, it is common. The pattern URL also finds a login before a
+# host without a scheme, but not an image's name before a digest.
 URL = re.compile(
     r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
     r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"

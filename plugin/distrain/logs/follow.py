@@ -124,7 +124,7 @@ class Following:
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # Count the other existing pods, such as pods of earlier attempts, as known, so that their logs are not
+            # Treat the other existing pods, such as pods of earlier attempts, as known, so that their logs are not
             # read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):

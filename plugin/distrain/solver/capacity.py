@@ -79,7 +79,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
-        # The job fits for every scheduling order, so a placement exists even if the search has not found it.
+        # The job fits in every scheduling order, so a placement exists even if the search has not found it.
         most = max(most or 0, count)
     undecided = not complete and (most is None or most < count)
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)

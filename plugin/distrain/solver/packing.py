@@ -38,7 +38,7 @@ class Vectors:
         """Return, as a bit set, the vectors of pods that fit together on a node of this class."""
         counts, slot = self._problem.counts, kind.slot
         # Go through all combinations of the other roles' counts. For each of them, the last role can have any count
-        # from zero to the room that is left on the node, which is a run of consecutive bits.
+        # from zero to the room that is left on the node. These counts are a run of consecutive bits.
         run = counts.index(max(counts))
         partial = [(0, slot.free)]
         for role, request in enumerate(self._problem.requests):

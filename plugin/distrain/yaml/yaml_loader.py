@@ -21,7 +21,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
 # Finds what may be an anchor. An `&` after `>` or after another `&` is no anchor, but part of a shell script.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
-# Finds a line that could nest values deeper than DEEPEST by its indentation, dashes or keys.
+# Finds a line with so much indentation, or so many dashes or keys, that its values may be nested deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
 TAG = "tag:yaml.org,2002:"

@@ -54,7 +54,7 @@ class Buffer:
         for part in parts:
             fields = part.whole_fields
             for name, place in places_in(part):
-                if name not in found:  # The pieces of an array are adjacent, so its first piece is its start.
+                if name not in found:  # Its pieces are adjacent, so the array starts at its first piece.
                     found[name] = self._view(place, fields[name])
         return found
 

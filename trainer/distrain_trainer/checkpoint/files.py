@@ -31,7 +31,8 @@ class Checkpoint:
     parts: Sequence[Part]
 
 
-# A function that is told what the store does next, for example "writing /checkpoints/1-10/manifest.json".
+# A function that receives a description of what the store does next, for example "writing
+# /checkpoints/1-10/manifest.json".
 Tell = Callable[[str], object]
 
 

@@ -89,8 +89,8 @@ def _share(
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # Rank 0 writes its own arrays to separate files. In a common file, a shared array after an own array with smaller
-    # elements could be misaligned.
+    # Rank 0 writes its own arrays to separate files. If shared arrays were in the same file, an own array with small
+    # elements could misalign the shared array after it.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
@@ -208,8 +208,8 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
     """
     placed: list[Part] = []
     end = 0
-    # If a cut array has another piece: the array's name, and the index of the element with which the next piece must
-    # begin.
+    # The cut array whose next piece must follow, and the index of the first element of this piece. None if no array is
+    # incomplete.
     following: tuple[str, int] | None = None
     for part in parts:
         end = end if following else aligned(end)

@@ -18,8 +18,8 @@ PIECE = 4 * 1024**2
 REQUESTS = 16
 # Maximum bytes of all pieces per rank, whether they have arrived or are only requested.
 MEMORY = 256 * 1024**2
-# The size of a reader's buffer in bytes. A reader that asks for more bytes at once bypasses the buffer. A larger buffer
-# would be used for more reads, which copy the bytes twice.
+# The size of a reader's buffer in bytes. A reader that asks for more bytes at once bypasses the buffer. With a larger
+# buffer, more reads would go through the buffer, which copies the bytes twice.
 BUFFER = 4096
 
 

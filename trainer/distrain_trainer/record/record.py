@@ -22,8 +22,8 @@ FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
 # file.
 ATTEMPTS = 5
 # How long rank 0 waits, in seconds, until its last lines are written: after a failure or stop, and after a finished
-# run. The first number must be less than SECONDS_FOR_RANK_0, the time for which the other ranks wait after a failure
-# until rank 0 has ended.
+# run. After a failure, the other ranks wait SECONDS_FOR_RANK_0 until rank 0 has ended, so the first number must be
+# less.
 SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
 # If more lines than this wait for the storage, remove some of them: an outage may last for days.
 MOST_LINES = 10_000

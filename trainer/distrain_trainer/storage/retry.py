@@ -41,7 +41,7 @@ _calling: dict[int, float] = {}
 SECONDS_OF_A_CALL = 10.0
 # Maps the id of a Retry to the time when its last call failed, if the store was unavailable. The process then counts as
 # waiting for the store until a call succeeds, because the writer of checkpoints may pause for a minute before it
-# retries. It counts so for at most SECONDS_IN_VAIN.
+# retries. After SECONDS_IN_VAIN the process no longer counts as waiting.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 

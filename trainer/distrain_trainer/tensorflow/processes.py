@@ -232,6 +232,6 @@ class Member:
         """Called by the chief: leave the abort channel, and send the last word to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
-            # A process may receive the word and end before it has confirmed this.
+            # A process may end after it has received the message, but before it has confirmed this.
             with contextlib.suppress(tf.errors.OpError):
                 self._session.run(queue.put, {queue.content: word})

@@ -20,7 +20,8 @@ TRAINER: Path = ("spec", "trainer")
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"
-# The lists of patches, by the version of the API that has them. An item's targetJobs names the jobs that it patches.
+# The field that lists the patches has another name in each version of the API. An item's targetJobs names the jobs that
+# it patches.
 TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 
