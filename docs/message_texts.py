@@ -12,12 +12,12 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# If a part of a text has more alternatives than this, `…` stands for the part.
+# If a part of a text has more than MOST alternatives, `…` replaces this part.
 MOST = 20
 DEEPEST = 6
-# These functions return the items of their first argument, so the texts of the items are what counts.
+# These functions return the items of their first argument unchanged, so look for texts in these items.
 OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
-# The function of distrain.errors that returns an error's cause, mostly a text of the operating system.
+# The function of distrain.errors that returns the cause of an error, often in the words of the operating system.
 CAUSE = "reason"
 
 
@@ -34,7 +34,7 @@ class Module:
     functions: dict[str, list[ast.FunctionDef]] = field(default_factory=dict)
     constants: dict[str, ast.expr] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    # Maps a function's name to the texts that it can return, so that they are found only once.
+    # Caches the texts that a function can return, by the function's name.
     returned: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -100,7 +100,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for target in node.targets:
             yield from _unpacked(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.iter  # For a list or generator, all_texts then looks for the texts of its items.
+        yield node.target.id, node.iter  # all_texts then looks for texts in the items of node.iter
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
         yield node.target.id, node.value
 

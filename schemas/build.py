@@ -23,10 +23,10 @@ Schema = dict[str, Any]
 # Draft 6 of JSON Schema ignores every keyword that stands beside a $ref, so the build merges them. The keywords in this
 # list do not refuse any value.
 NOTES = {"$ref", "description", "default", "examples"}
-# These maps are inside keys that values.yaml leaves out.
+# Some keys of these maps are missing in values.yaml.
 OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy", "augment")
 QUANTITY = "#/definitions/quantity"
-# The names of definitions that also allow null end with this.
+# The name of a definition that also allows null has this suffix.
 OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
@@ -82,8 +82,8 @@ def with_null(schema: Schema) -> Schema:
         base = name.removesuffix(OR_NULL)
         definitions[name] = _or_null(resolved(definitions[base], definitions))
         if definitions[name]["type"][0] in ("array", "object"):
-            # Only a scalar gets a second definition. For a list or map, null is added to its only definition, because
-            # Helm would need time for a second one.
+            # A scalar keeps its own definition, and gets a second one that allows null. A list or map has only one
+            # definition, which then allows null, because Helm would need time to read a second one.
             definitions[base] = {"$ref": f"#/definitions/{name}"}
     return nullable
 

@@ -20,8 +20,8 @@ ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodRes
 NETWORKING_ROOTS = ("NetworkPolicyEgressRule", "NetworkPolicyIngressRule")
 PACKAGE, NETWORKING = "io.k8s.api.core.v1.", "io.k8s.api.networking.v1."
 
-# In the OpenAPI description, the first two are strings, but the API server also accepts integers. A volume claim
-# template may have labels and annotations in its metadata.
+# Quantity and IntOrString are strings in the OpenAPI description, but the API server also accepts integers. ObjectMeta
+# is used in a volume claim template, which may have labels and annotations.
 SPECIAL: dict[str, dict[str, Any]] = {
     "Quantity": {"type": ["string", "integer"]},
     "IntOrString": {"type": ["string", "integer"]},

@@ -43,7 +43,7 @@ WORDS = {
     "^(0([.][0-9]+)?|1([.]0+)?|[0-9]([.][0-9]+)?[eE]-[0-9]+)$": "number from 0 to 1",
     "^[A-Za-z0-9._-]+$": "letters, digits, ., _ and -",
 }
-# The pattern of trainer.model first names the models, and then allows `module:function`.
+# The pattern of trainer.model begins with the names of the models. After them, it allows `module:function`.
 MODEL = re.compile(r"\^\((?P<names>\w+(?:\|\w+)*)\|\[A-Za-z_\]")
 
 

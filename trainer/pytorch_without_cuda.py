@@ -15,9 +15,10 @@ from pathlib import Path
 
 LIBRARIES = Path(sysconfig.get_path("purelib"), "torch", "lib")
 STAND_IN = LIBRARIES / "libtorch_cuda.so"
-# Loaded by nothing but libtorch_cuda.so, or by it when it runs.
+# No other library than libtorch_cuda.so is linked with these libraries, or loads them at run time.
 NEEDED_BY_IT = ("libtorch_cuda_linalg.so", "libtorch_nvshmem.so", "libcaffe2_nvrtc.so")
-# NVIDIA's that libtorch_python.so names beside it. The small ones that torch calls at its start stay as they are.
+# NVIDIA's libraries with which libtorch_python.so is also linked. Small libraries of NVIDIA that torch calls when it
+# starts are not replaced.
 OF_NVIDIA = ("libcudnn.so.9", "libcusparseLt.so.0", "libcufile.so.0")
 SYMBOLS_OF_NVIDIA = re.compile("cudnn|cusparseLt|cuFile")
 

@@ -27,7 +27,8 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RATE, WORKERS, BATCH, STEPS = 1e9, 2, 4, 8
 PARAMETERS = 138_357_544
 BACKWARD = 2 / 3
-# The bench fails if the trainer hides less than this share of the time that can be hidden.
+# The trainer can exchange a part of the gradients during the backward pass, which hides a part of the exchange's time.
+# The bench fails if less than this share of the possible time is hidden.
 GOAL = 0.8
 RIGHT, SIZE = "all-reduce is right", 64 * 1024**2
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=64Mi", "--repeats=5"]

@@ -23,7 +23,7 @@ from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20
-# A command may take at most this many times the start time of a Python that does nothing.
+# The most time that a command may take, as a multiple of the time in which Python starts and runs an empty program.
 LIMITS = {"--help": 3, "completion": 4, "derive": 13, "check": 25}
 # The snapshot that `check` reads has this many nodes. Each node runs four pods.
 NODES = 500

@@ -33,7 +33,7 @@ from lab.static_api.server import FIRST
 
 RUNS = 5
 # `check` may take at most this many seconds and megabytes to read all pods as JSON. The limits are for a machine with
-# two idle cores, which the server uses, too.
+# two idle cores, on which the API server runs, too.
 SECONDS, MEGABYTES = 3.0, 120
 # The bench measures the processes' memory at this interval in seconds.
 PAUSE = 0.02

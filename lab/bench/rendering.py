@@ -19,8 +19,8 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
-# With the chart's schema, `helm template` may take at most this many times as long as with a schema that allows
-# everything.
+# The most time that `helm template` may take with the chart's schema, as a multiple of its time with a schema that
+# allows everything.
 LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 VALUES = REPOSITORY / "values" / "vgg16.yaml"

@@ -27,7 +27,7 @@ def command(*arguments: str) -> list[str]:
     # records of mounts are wrong, so the name of their folder contains the boot id.
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
-    # buildah runs in separate namespaces. Its mounts and processes then end with it, even if it is killed.
+    # buildah runs in namespaces of its own. When buildah ends, even if it is killed, its mounts and processes end too.
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     return [*unshare, tool("buildah"), *store, *arguments]
 

@@ -56,7 +56,7 @@ def run_in_image(
 def _mounts(folder: str, layers: str, mounts: Mapping[Path, str]) -> list[str]:
     """Return shell commands that mount an image's layers on `folder`, with a writable layer in memory above them."""
     root = f"{folder}/root"
-    # The paths of layers are relative, because mount options may have at most 4,096 characters.
+    # Use relative paths of layers, which are shorter: mount options may have at most 4,096 characters.
     layer = f"lowerdir={layers},upperdir={folder}/upper,workdir={folder}/work"
     commands = [
         f"mount -t tmpfs tmpfs {folder}",

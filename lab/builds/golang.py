@@ -54,7 +54,7 @@ HELM3_STAMPS = (
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
-# The code of these programs is in this repository. They have no variables that the linker sets.
+# The code of these programs is in this repository. Their variables keep the values from the code: the linker sets none.
 OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "registry", "s3-proxy", "schedule")
 
 

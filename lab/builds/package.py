@@ -152,7 +152,7 @@ def _below(path: Path) -> Iterator[Path]:
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
     """Return the names in a folder that are not packed. For a symbolic link, its target counts."""
     tracked = _tracked(REPOSITORY)
-    # A folder without files that git tracks is a copy of the sources outside the repository.
+    # If git tracks no file of this folder, the folder is a copy of the sources outside the repository.
     if Path(folder).resolve() not in tracked:
         return list(LEFT_OUT)
     return [*LEFT_OUT, *(name for name in names if Path(folder, name).resolve() not in tracked)]

@@ -26,6 +26,7 @@ def _without_cuda(programs: Path) -> None:
     python = str(programs / "python")
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
-    # The program looks for the symbols that the libraries in PyTorch's own folder need.
+    # The program WITHOUT_CUDA keeps the symbols that the libraries in this folder need. With this link, torchvision is
+    # one of these libraries.
     (packages / "torch" / "lib" / "torchvision.so").symlink_to(packages / "torchvision" / "_C.so")
     subprocess.run([python, str(WITHOUT_CUDA)], check=True)

@@ -20,8 +20,8 @@ from lab.paths import REPOSITORY
 LOCK = REPOSITORY / "requirements-audit.txt"
 WRITER = Path(__file__).with_name("write_sbom.py")
 DIST = REPOSITORY / "dist"
-# Some packages put the licence's text into the metadata field for the licence's name. For these packages, a classifier
-# has the licence's name.
+# Some packages put the whole text of the licence into the metadata field License. Then take the licence's name from the
+# package's classifiers.
 LIST_PYTHON = """
 import importlib.metadata, json
 def licence(about):

@@ -21,8 +21,8 @@ from lab.paths import CACHE_DIR, REPOSITORY
 SOURCE = REPOSITORY / "trainer" / "distrain_trainer"
 IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 COPIES = CACHE_DIR / "trainer"
-# The cache keeps this many copies of the trainer, and all that were used in the last day: tests of another working tree
-# may run meanwhile.
+# The cache keeps the last KEPT copies of the trainer. It also keeps every copy that was used in the last day, because
+# tests of another working tree may be using it.
 KEPT, SECONDS_KEPT = 4, 24 * 3600
 
 
@@ -77,11 +77,11 @@ def _compile(folder: Path) -> None:
 
 def _put(made: Path, folder: Path) -> None:
     """Rename a copy to its final name, and remove old copies."""
-    os.utime(made)  # It has the modification time of the source.
+    os.utime(made)  # The copy still has the modification time of the source.
     try:
         made.rename(folder)
     except OSError:
-        if not folder.exists():  # If it exists, another process has made the same copy.
+        if not folder.exists():  # If the folder exists, another process has made the same copy.
             raise
     for age, path in sorted((_age(path), path) for path in COPIES.iterdir())[KEPT:]:
         if age > SECONDS_KEPT:

@@ -87,8 +87,8 @@ def kube_apiserver(keys: Credentials) -> Command:
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={keys.service_account_key}",
         f"--service-account-signing-key-file={keys.service_account_key}",
-        # The API server reaches kubelet by its address. With kubelet's host name, `kubectl logs` and `exec` would need
-        # the host's resolver.
+        # The API server uses the node's address to reach kubelet. With kubelet's host name, `kubectl logs` and `exec`
+        # would need the host's resolver.
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={keys.authority.certificate}",
         f"--kubelet-client-certificate={keys.api_server_to_kubelet.certificate}",

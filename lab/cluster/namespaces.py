@@ -29,9 +29,9 @@ CGROUP = "distrain"
 # The cluster's programs write to these folders, whatever their settings are. The host's own kubelet or containerd may
 # use these folders, so the lab mounts its own folders over them.
 OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
-# kubelet sets these kernel settings of the whole machine to these values (its function `setupKernelTunables`). kubelet
-# does not write a setting that already has the right value. So the lab shows kubelet these values in files of its mount
-# namespace.
+# These settings belong to the kernel of the whole machine. kubelet sets them to these values (function
+# `setupKernelTunables`), but does not write a setting that already has its value. So the lab shows kubelet these values
+# in files of its mount namespace, and the machine's settings stay as they are.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -42,7 +42,8 @@ KERNEL_SETTINGS = {
 }
 
 _HOLDER = STATE_DIR / "holder.pid"
-# This file names the folders of OUTSIDE, and their parents, that the host did not have.
+# The lab creates the folders of OUTSIDE, and their parents, if the host lacks them. This file lists the folders that
+# the lab has created.
 _MADE = STATE_DIR / "made.txt"
 _CGROUPS = Path("/sys/fs/cgroup")
 _SYSCTLS = Path("/proc/sys")

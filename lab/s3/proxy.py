@@ -16,7 +16,7 @@ from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
-# A parameter of a fault has this name in fault.go.
+# The value of a fault's parameter. fault.go defines the parameters.
 Fault = float | str | bool
 
 

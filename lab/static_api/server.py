@@ -30,7 +30,7 @@ DISCOVERY = {
     f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
-# A client can ask at this path when the first request has arrived since it last asked.
+# A client asks at this path when the server received the first request since the client last asked.
 FIRST = "/first-request"
 
 

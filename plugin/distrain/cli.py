@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(sys.argv[1:] if arguments is None else arguments)
     console.close()
     if code == StoppedError.exit_code:
-        # After a KeyboardInterrupt in code that `exec` ran, Python would end with SIGINT instead of with this exit
-        # code.
+        # If KeyboardInterrupt was raised in code that `exec` ran, sys.exit would not end Python with this exit code,
+        # but with SIGINT.
         os._exit(code)
     # Skip Python's last garbage collection, which would walk over all objects.
     gc.freeze()
@@ -67,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
             return UnwrittenError.exit_code
         if not is_full(error):
             raise
-        # Errors of stdout have become UnwrittenError before this point, and the plugin writes no files except temporary
-        # ones.
+        # It must be the disk with the temporary files that is full: the plugin writes no other files, and a write error
+        # of stdout has already become an UnwrittenError.
         console.say(f"TMPDIR: {os.environ.get('TMPDIR', '/tmp')} is full; free space there, or set another TMPDIR")
         for note in getattr(error, "__notes__", ("nothing was changed",)):
             console.say(note)

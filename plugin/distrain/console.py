@@ -8,7 +8,7 @@ import sys
 
 from distrain.errors import UnwrittenError, unwritten
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 TERMINATION_LOG = "/dev/termination-log"
 # `copy` copies a file in parts of COPIED bytes.
 COPIED = 2**20
-# A line is longer only if it repeats a long text that the user wrote.
+# Most lines are shorter than this. Only a line that repeats a long text of the user can be longer, and its middle is
+# cut out.
 LONGEST = 1000
 # The number of columns to use if the terminal's width is unknown.
 USUAL_WIDTH = 80
@@ -42,7 +43,7 @@ def open_streams() -> None:
         # The plugin's answers are always UTF-8, whatever the locale is, because Helm refuses YAML in Latin-1.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
-        # A command that reads stdin then finds an empty input.
+        # stdin was closed, and /dev/null has replaced it. So a command that reads stdin finds it empty.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
@@ -105,7 +106,7 @@ def copy(file: IO[bytes]) -> None:
 def write(data: bytes) -> None:
     """Write bytes unchanged and unbuffered to stdout; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
-    # Write without Python's buffer, so that Ctrl-C also ends a command whose reader has stopped reading.
+    # Bypass Python's buffer. With the buffer, Ctrl-C would not end a command whose output nobody reads.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     left = memoryview(data)
     try:

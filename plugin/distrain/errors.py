@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import errno
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # One error prints at most MOST_MESSAGES messages. For example, a file of the wrong type may have a mistake in every
 # line, and a user would not read them all.
 MOST_MESSAGES = 10
-# YAML and JSON that are nested deeper are refused: Python's libraries read nested values recursively.
+# YAML and JSON with more nested levels than this are refused, because Python's libraries read nested values
+# recursively.
 DEEPEST = 100
 
 

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol

@@ -39,7 +39,7 @@ def text(words: str) -> str:
     """
     parts = re.split(r"`([^`]*)`", " ".join(redact(words).split()))
     pieces = [piece for number, part in enumerate(parts) for piece in ([(True, part)] if number % 2 else _pieces(part))]
-    # Two adjacent code spans become one, because a parser would read their adjacent fences as one longer fence.
+    # Join two adjacent code spans: a parser would read the backticks between them as one longer fence.
     joined = [(is_code, "".join(each for _, each in run)) for is_code, run in groupby(pieces, key=itemgetter(0))]
     return "".join(code(each) if is_code else SPECIAL.sub(r"\\\1", each) for is_code, each in joined)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from typing import Any
 
@@ -14,7 +14,7 @@ HIDDEN = "[hidden]"
 ADDRESS = re.compile(r"[^\s\"'`]+")
 # Of all URL queries, only this one is shown: the API server adds it to a webhook's URL in its message about a time-out.
 HARMLESS = re.compile(r"timeout=\d+m?s")
-# A credential in a header. The plugin may not know this credential, because Helm gets its own credential from an exec
+# A credential in a header. It may be one that the plugin does not know: Helm may get its own credential from an exec
 # plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
 # The values at these paths of the chart may be secrets, whatever their keys are called.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Processes that may still be waiting for their input.
 processes: list[subprocess.Popen[bytes]] = []
 _folders: list[str] = []
-# For the path of each temporary copy, the file name that the user gave.
+# Maps the path of each temporary copy to the file name that the user gave.
 _named: dict[str, str] = {}
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 class Verdict(str, Enum):
     """The verdict on whether all pods of a job fit on the cluster at the same time."""
 
-    # Every pod gets a node, whichever order and nodes the scheduler chooses.
+    # Every pod gets a node, no matter in which order and on which nodes the scheduler places the pods.
     FITS = "fits"
     # Every pod gets a node only for some scheduling orders or placements, or the check could not decide.
     DEPENDS = "depends"

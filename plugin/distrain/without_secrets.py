@@ -87,5 +87,5 @@ def _words(words: Sequence[Any]) -> list[Any]:
 
 
 def _without_value(entry: re.Match[str]) -> str:
-    # A word such as "KeyError:" names a value, but contains none.
+    # A word such as "KeyError:" looks like the name of a secret, but no value follows it.
     return entry[0].removesuffix(entry[1]) + HIDDEN if entry[1] else entry[0]

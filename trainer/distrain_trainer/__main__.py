@@ -19,8 +19,8 @@ from distrain_trainer.models.user import find, is_users
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, open_store
 
-# The module of the training program for each framework and strategy. PyTorch uses DistributedDataParallel; under mpirun
-# it uses Horovod.
+# The module of the training program for each framework and strategy. PyTorch trains with DistributedDataParallel, or
+# with Horovod if mpirun starts the program.
 PROGRAMS = {
     "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
     "pytorch": {"allreduce": "pytorch.ddp"},
@@ -49,7 +49,8 @@ def main(argv: Sequence[str]) -> None:
         require_packages(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
-        # Import the framework last: the import takes seconds, and mistakes in the values are then reported before it.
+        # Import the framework last, because this takes seconds: mistakes in the values are reported without waiting for
+        # it.
         train = importlib.import_module(program).main
         # Imported objects are never freed, so the garbage collector need not examine them during the training.
         gc.freeze()

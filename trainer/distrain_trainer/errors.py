@@ -22,8 +22,8 @@ TERMINATION_LOG = Path("/dev/termination-log")
 # If all ranks have the same error, only rank 0 shall log it. The others wait SECONDS_FOR_RANK_0 for SIGTERM from the
 # launcher.
 SECONDS_FOR_RANK_0 = 5.0
-# The same wait for storage errors, which ranks may have at different times. If no SIGTERM arrives within these seconds,
-# this rank is the only one with the error, and logs it.
+# After a storage error a rank waits longer, because some ranks may notice the error later than others. If no SIGTERM
+# arrives within these seconds, no other rank has the error, so this rank logs it.
 SECONDS_TO_BE_ALONE = 15.0
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 OPTIMIZERS = ("sgd", "adam", "lars", "lamb")
 SCHEDULES = ("constant", "cosine", "step")
 RATE_SCALINGS = ("auto", "linear", "sqrt", "none")
-# The chart value for arguments that have no chart value of their own.
+# If an argument has no chart value of its own, messages name this value.
 EXTRA_ARGS = "trainer.extraArgs"
 
 

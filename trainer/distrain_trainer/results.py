@@ -120,7 +120,8 @@ def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Calla
 
 
 def _open(uri: str) -> Store:
-    # Writing worked at the start of the run, so also retry if the store refuses: the permission may be granted again.
+    # The store accepted a write at the start of the run. If it refuses one now, retry: the permission may be granted
+    # again.
     return open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
 
 

@@ -40,8 +40,8 @@ def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
     """Return the failures that an earlier launcher of this run has stored, or an empty text."""
-    # Use the longest list of failures: a worker may have missed the last failure, or have stored only a part of the
-    # list.
+    # The pods may have stored different lists of failures, because some workers did not receive the last failure. So
+    # use the longest list.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
 
 

@@ -14,7 +14,7 @@ import urllib.request
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 # Timeout of one try.
 SECONDS_TO_ANSWER = 10
-# Seconds between the tries of a request that may succeed later.
+# Seconds to wait before each repetition of a failed request.
 PAUSES = (1, 2, 4, 8)
 
 

@@ -9,10 +9,12 @@ import re
 import time
 from typing import Any
 
-# The exit codes of a shell that may not run a program, or that does not find the program.
+# A shell exits with NOT_FOUND if it does not find a program, and with NOT_RUN if it finds the program but cannot run
+# it.
 NOT_RUN, NOT_FOUND = 126, 127
 
-# In bytes. A longer line is only searched for a cause: on a line of a megabyte the other patterns take seconds.
+# In bytes. The script searches a longer line only for CAUSE, because the other patterns take seconds for a line of a
+# megabyte.
 LONGEST = 2000
 # If a program runs for more than SOON seconds, its start was successful.
 SOON = 30
@@ -22,14 +24,14 @@ TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
 # The trainer's last line when it stops at a step boundary.
 STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
-# Messages of Open MPI 4 and 5: mpirun does not find the program, mpirun may not run the program, or the kernel refuses
-# to run it.
+# Messages of Open MPI 4 and 5. The reasons: mpirun does not find the program, mpirun has no permission to run the
+# program, or the kernel refuses to run it.
 MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
 FORK_ERROR = re.compile(rb"  Error: +(Exec format error|.* has a bad interpreter on the first line)")
 SIGNAL = re.compile(rb".* (rank \d+) (?:.*on node (\S+) )?.*exited on signal (\d+)")
-# The last line that a shell, env or the dynamic loader prints.
+# A shell, env and the dynamic loader print such a line before they give up.
 SHELL = re.compile(
     TAG + rb"(.*: (?:(?:command )?not found|No such file or directory|Permission denied|.*Exec format error)"
     rb"|.*: error while loading shared libraries: .*)$"
@@ -37,12 +39,12 @@ SHELL = re.compile(
 # Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
-# mpirun prints this line above and below each of its notes. The other texts are the first words of mpirun's notes on
-# ranks that ended with an exit code (Open MPI 4, help-errmgr-base.txt and help-orterun.txt).
+# mpirun prints BORDER above and below each of its notes. A note on ranks that ended with an exit code begins with one
+# of the texts OF_EXIT_CODES (Open MPI 4, help-errmgr-base.txt and help-orterun.txt).
 BORDER = b"-" * 74
 OF_EXIT_CODES = (b"Primary job ", b"mpirun detected that one or more processes exited with non-zero status")
-# Lines that mpirun and torchrun print before and after such messages: log lines, torchrun's traceback, and its report
-# on the ranks.
+# Lines that mpirun and torchrun print before and after such notes: log lines, torchrun's traceback, and torchrun's
+# report on the ranks.
 BOX = re.compile(rb"-{60,}$")
 AROUND = re.compile(
     TAG + rb"(?:$|\s|[-=*]{5,}|\[[\w.-]+:\d+\]|[DIWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|torch\.|Traceback \("
@@ -69,7 +71,8 @@ class HeldBack:
 
     def pass_on_line(self, line: bytes) -> bytes:
         if line[-1:] not in b"\r\n" and (self.note or not line.strip(b"-")):
-            # The line is incomplete. What it says is known only when the next chunk brings the rest of the line.
+            # The line is incomplete. Keep it until the next chunk brings the rest of the line, because only the whole
+            # line shows whether a note begins or ends here.
             self.rest = line
             return b""
         is_start, self.is_within_line = not self.is_within_line, line[-1:] not in b"\r\n"
@@ -102,9 +105,9 @@ class Found:
         # explanation.
         self.has_printed, self.is_in_box = False, False
         # `cause`: the cause that the first failed rank named. `step`: the step at which the ranks stopped. `killed`:
-        # the rank that a signal ended.
+        # the rank that was killed by a signal.
         self.cause, self.step, self.killed = "", "", ""
-        # The rank that SIGKILL ended, and the name of its worker if mpirun prints that name.
+        # The rank that was killed by SIGKILL, and the name of its worker if mpirun prints that name.
         self.killed_hard = ""
         self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
         self.is_forked = False
@@ -152,8 +155,8 @@ class Found:
         """Return why another start would fail too, or an empty text if another start may succeed."""
         if code and self.mpirun:
             return not_started(program, self.mpirun)
-        # The program ran, so the exit code is the program's own choice. Messages such as "not found" may be about an
-        # optional helper program.
+        # If the program has printed a line or has run for some time, it has started, so the exit code says nothing
+        # about its start. A message such as "not found" may then be about an optional helper program.
         if self.has_printed or time.monotonic() - self.started > SOON:
             return ""
         if code and program[0] in self.errors:

@@ -24,22 +24,23 @@ from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
 # Exit codes of a program. FINISHED: the training is complete. MISTAKE: the user made a mistake, and the program has
-# named it. FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts
-# with the name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
+# named it. FENCED: a newer run has replaced this one. UNFIT: one worker cannot reach the storage, but the others can;
+# the cause starts with the name of that worker's pod. STOPPED: the program stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
 # If the program fails twice within SOON seconds, the script waits before it starts the program again.
 SOON = 60
-# The shortest wait in seconds before a restart: the programs of the other pods must have ended before a program starts.
+# Wait at least this number of seconds before a restart, so that the old programs of the other pods end before a new
+# program starts.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# A program that was halted with SIGSTOP is killed after SECONDS_HALTED. The programs of the other pods wait for a step
-# for at least SECONDS_HALTED.
+# If SIGSTOP has halted the program for SECONDS_HALTED, the script kills the program. The programs in the other pods
+# wait at least as long for a step, so they do not give up earlier.
 SECONDS_HALTED = 30
 # At most MOST_KEPT failures are stored for the next launcher.
 MOST_KEPT = 5000
-# Operators and Kubernetes take a higher exit code for the exit code of a killed process.
+# Operators and Kubernetes assume that an exit code above 127 means that a signal killed the process.
 HIGHEST_FAILURE = 127
 
 # How a program ended: its exit code, the cause of a failure, and whether the program itself named the cause.
@@ -107,8 +108,8 @@ class Program:
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # The script may search a line after SIGTERM although it read the line before SIGTERM. All output that is
-            # read from here on was written after SIGTERM.
+            # Forget a step that was found before this point: the program may have printed its line before SIGTERM, even
+            # if the script searched the line only later. Output that is read from here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
             # The pipe of a program that has ended may stay open forever, because a child process of the program still
@@ -161,7 +162,8 @@ class Program:
 
         def tell(*_: object) -> None:
             told.append(True)
-            # Forget the step of an earlier stop: torchrun may have restarted its ranks since then.
+            # A step that was found before may belong to an earlier stop, after which torchrun has restarted its ranks.
+            # So forget it.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 

@@ -28,7 +28,8 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
         self.stopping, self.is_live = stopping, is_live
-        # distrain-launch reads these: whether the ranks were asked to stop, and which workers no longer answer.
+        # distrain-launch reads these two attributes: whether the ranks were asked to stop, and which workers no longer
+        # answer.
         self.asked, self.lost = False, ""
         self.why, self.first_request = "", 0.0
         self.ended = threading.Event()

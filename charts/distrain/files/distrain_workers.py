@@ -20,7 +20,7 @@ SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
 # The worker accepts a connection, but sshd sends no greeting: the machine is overloaded.
 IS_SLOW = "sshd says nothing"
-# The worker's machine answers, but sshd has ended. In a pod that ends, sshd ends first.
+# The worker's machine answers, but sshd has ended. When a pod is deleted, sshd is the first of its programs to end.
 REFUSES = "connection refused"
 # The name server does not answer, so the worker's state is unknown. For the name of a deleted pod, a name server
 # answers that there is no address.
@@ -160,7 +160,8 @@ class Kubexec(Way):
         self.agent = kubexec_agent(options.kubexec)
 
     def why_no_answer(self, host: str) -> str:
-        # A worker that received SIGTERM writes this file: kubectl can still reach its pod for a while.
+        # A worker creates this file when it receives SIGTERM. The file is needed because kubectl can reach a pod for a
+        # while after SIGTERM.
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
         reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
         if not reason:
@@ -175,7 +176,8 @@ class Kubexec(Way):
         return run([self.agent, host, command], SECONDS_FOR_KUBECTL)[1]
 
     def environment(self) -> dict:
-        # mpirun passes the agent to the daemons too, and a daemon gives up if the agent's program does not exist.
+        # mpirun also passes the agent's name to its daemons on the workers. A daemon gives up if it does not find the
+        # agent's program, so name /bin/sh, which every image has.
         agent = f"/bin/sh {self.agent}"
         return {"OMPI_MCA_plm_rsh_agent": agent, "PRTE_MCA_plm_ssh_agent": agent}
 

@@ -65,7 +65,8 @@ class Outcome:
     # GPU's peak.
     utilization: float | None
     shares: dict[str, float]
-    # The images per second with torch.compile, if the user asks for it: of the trainer and of the bare loop.
+    # Images per second of the trainer and of the bare loop with torch.compile. Empty if the user does not ask for
+    # torch.compile.
     compiled: dict[str, float]
 
 

@@ -23,7 +23,8 @@ from distrain_trainer.loop.watchdog import Watchdog
 
 Interval = tuple[float, float]
 
-# The program profiles STEPS steps. In the BEFORE steps before them, PyTorch compiles and chooses kernels.
+# The profiler skips the first BEFORE steps, in which PyTorch compiles and chooses kernels, and then records PROFILED
+# steps.
 BEFORE, PROFILED = 12, 10
 
 

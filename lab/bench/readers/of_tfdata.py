@@ -87,5 +87,6 @@ def write(shards: Path, folder: Path) -> None:
 if __name__ == "__main__":
     write(*map(Path, sys.argv[2:])) if sys.argv[1] == "write" else run(open_reader)
     sys.stdout.flush()
-    # If the process exits normally, the S3 client aborts it: "pure virtual method called".
+    # Do not exit normally: the destructors of the S3 client would then abort the process with "pure virtual method
+    # called".
     os._exit(0)

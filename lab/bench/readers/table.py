@@ -31,7 +31,8 @@ class Figure:
     processor: float
 
 
-# For each round of the bench, the measured figures by the reader's name and by whether the reader decodes.
+# The measured figures, one list item per round of the bench. A key is the reader's name, and whether the reader decodes
+# the images.
 Figures = dict[tuple[str, bool], list[Figure]]
 Medians = Mapping[tuple[str, bool], Figure]
 

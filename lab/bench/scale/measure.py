@@ -21,8 +21,8 @@ from lab.paths import CHART
 Figures = dict[str, Any]
 
 GPUS = kwok.GPUS
-# Helm and Kubernetes allow names of at most this length. The names of hosts in a hostfile contain both names, so this
-# gives the largest hostfile.
+# Helm and Kubernetes allow names of at most this length. A host's name in a hostfile contains the names of the release
+# and of the namespace, so the longest names give the largest hostfile.
 RELEASE_LENGTH, NAMESPACE_LENGTH = 53, 63
 # If a case has many runs, each run has this many workers.
 SMALL = 2
@@ -106,7 +106,7 @@ def _namespace() -> Iterator[str]:
     try:
         yield name
     finally:
-        # Kubernetes deletes a Job only after kubelet has reported that its pods have ended. KWOK deletes the pods
-        # without a report. With such Jobs the namespace would stay Terminating forever, so delete the Jobs first.
+        # Kubernetes deletes a Job only after kubelet has reported that the Job's pods have ended. KWOK deletes pods
+        # without such a report, so the namespace would stay Terminating forever. So delete the Jobs first.
         kubectl("-n", name, "delete", "jobs", "--all", "--wait=false")
         kubectl("delete", "namespace", name, "--wait=false")

@@ -11,8 +11,8 @@ from distrain.workload.gang_schedulers import KUEUE, GangScheduler, is_in_gang, 
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
-# Tells for the API group of each gang scheduler whether the cluster serves it. A group that was not read has no entry
-# in this mapping.
+# Maps the API group of a gang scheduler to True if the cluster serves this group. A group that was not read has no
+# entry in this mapping.
 Served = Mapping[str, bool]
 
 

@@ -11,8 +11,8 @@ from distrain.workload.counted_objects import CountedObject
 
 # Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
-# Quotas can count these objects completely: they come only from the job's manifest, or from an operator as listed in
-# schemas/kinds.yaml.
+# The plugin knows every object of these kinds that a run creates: they come only from the job's manifest, or from an
+# operator as listed in schemas/kinds.yaml. So it can compare their number with a quota.
 COMPLETE = frozenset(
     {
         *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),

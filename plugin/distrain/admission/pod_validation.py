@@ -27,7 +27,8 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
-# A function that yields what is wrong with a resource's name at a path.
+# A function that checks a resource's name. Its arguments are the path of the name and the name; it yields error
+# messages.
 OfName = Callable[[str, str], Iterator[str]]
 
 

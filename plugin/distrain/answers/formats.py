@@ -16,5 +16,6 @@ def dumped(answer: Any, form: str) -> str:
     # Imported late, because an answer in JSON does not need it.
     from distrain.yaml import yaml_writer
 
-    # The parsed JSON holds only plain types, which PyYAML needs: it refuses an enum.
+    # Parse the JSON again, because PyYAML cannot write an enum: parsed JSON contains only strings, numbers, lists and
+    # maps.
     return yaml_writer.dump(json.loads(text), width=120).rstrip()

@@ -33,7 +33,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
     Raises ValuesError if the file cannot be written.
     """
     target = _resolved(target)
-    # A device or a pipe cannot be replaced.
+    # Write directly to a device or a pipe, because it cannot be replaced by a new file.
     is_replaced = target.is_file() or not target.exists()
     written = target.with_name(f".distrain-{secrets.token_hex(4)}") if is_replaced else target
     try:

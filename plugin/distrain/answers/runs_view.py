@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FAILED = 4
 NOT_LOOKED_FOR = Found()
 # With --wait, at least STEP_SECONDS pass between two lines that report only a new step. The log of a CI job keeps every
-# line, so there should be few.
+# line, so few lines should be printed.
 STEP_SECONDS = 60.0
 AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
 # Colours of the phases as ECMA-48 codes: bold, with red, green, yellow or blue.
@@ -73,7 +73,7 @@ class View:
         self._selector = selector_of(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
         self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
-        # The facts and steps of the answer that was printed last, and the time at which it was printed.
+        # What the view printed last: the gist of each run, and each run's step. `_told_at` is the time of that output.
         self._last: Any = None
         self._steps: list[int | None] = []
         self._told_at = -math.inf
@@ -133,7 +133,7 @@ class View:
         from distrain.status.sources import Unread, Watches
 
         name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
-        # A watch does not repeat its first request by itself, so that request keeps all its retries.
+        # If the first request of a watch fails, nothing repeats it later. So this request gets all retries.
         self._cluster.hurry(deadline, asks_again=False)
         with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
             self._cluster.hurry(deadline)

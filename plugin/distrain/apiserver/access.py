@@ -161,7 +161,8 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         words = f"certificate-authority{f' {file}' if file else ''} cannot be used: {_in_file(error)}; {ANEW}"
         raise UnreachableError(f"KUBECONFIG: {words}") from error
-    # Python 3.13 and newer refuse authorities without some extensions; Go accepts those authorities.
+    # Python 3.13 and newer refuse a certificate authority (CA) whose certificate lacks certain extensions; Go accepts
+    # such a CA.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     return context
 

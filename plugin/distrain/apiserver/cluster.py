@@ -67,7 +67,8 @@ class Cluster:
     @property
     def _connection(self) -> Connection:
         if self._nodes:
-            # Wait until `begin_nodes` has ended, so that an exec plugin runs only once.
+            # The requests of `begin_nodes` run in another thread. Wait for their end before another request is sent:
+            # otherwise both would run the exec plugin for credentials.
             self._nodes.result()
         return self._opened
 

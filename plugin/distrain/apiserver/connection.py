@@ -21,8 +21,8 @@ from distrain.errors import UnreachableError, reason
 from distrain.pods.counted_pod import BEGINNING
 
 CONNECT_SECONDS = 5
-# After 60 s kube-apiserver itself ends a request with an error, and that error says more than a connection without an
-# answer.
+# Wait longer than kube-apiserver, which ends a slow request after 60 s. The error from kube-apiserver says more than a
+# timeout of the plugin.
 REQUEST_SECONDS = 65
 # The body of an answer is read in parts of at most PART bytes.
 PART = 2**16
@@ -33,12 +33,13 @@ KEPT = 24
 # A request is repeated after these status codes: the server is overloaded or restarting, or a load balancer finds no
 # server.
 LATER = (429, 500, 502, 503, 504)
-# The pauses before the retries are 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
+# The pauses before the retries are 0, 0.5, 1, 2, 4, 8 and 16 s: in this half a minute, the control plane of a single
+# node can restart.
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
 # No retry starts later than LONGEST seconds after the first attempt.
 LONGEST = 40.0
-# A caller that repeats the whole request itself gets FEW_RETRIES retries (after pauses of 0 and 0.5 s). Each of its
-# requests gets at least LEAST_SECONDS, even after the caller's deadline.
+# A caller that repeats the whole request itself gets FEW_RETRIES retries (after pauses of 0 and 0.5 s). Each request of
+# such a caller may take LEAST_SECONDS, even if the caller's deadline has passed.
 FEW_RETRIES, LEAST_SECONDS = 2, 2.0
 # Pauses of at least WORTH_TELLING seconds are logged.
 WORTH_TELLING = 1.0

@@ -140,7 +140,7 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     environment = {**os.environ, **{it.name: it.value for it in plugin.env or ()}}
     try:
-        # The plugin's stderr goes to the user's terminal.
+        # stderr is not captured, so the user sees the exec plugin's messages.
         done = subprocess.run(
             [_program(plugin), *(plugin.args or ())],
             env={**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},

@@ -158,7 +158,8 @@ def _read(path: Path) -> File:
         raise UnreachableError(*words) from error
     except (OSError, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {reason(error)}; correct the file") from error
-    # The path must be absolute: the bare name of a program beside the kubeconfig would be looked up on PATH.
+    # The folder must be absolute. With a relative folder, the path of a program beside the kubeconfig could become a
+    # bare name, which would be looked up on PATH.
     folder = path.parent.absolute()
     return replace(
         file,

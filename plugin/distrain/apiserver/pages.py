@@ -26,8 +26,8 @@ from distrain.kube.decoders import decoder
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
-# The API server keeps the state of a list for a few minutes only. A list that expires TRIES times cannot be read,
-# because the plugin is too slow.
+# The API server keeps the state of a list only for a few minutes. If that state expires TRIES times, the plugin is too
+# slow to read the list and gives up.
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
@@ -57,7 +57,7 @@ class Listing(Generic[Item]):
     this state.
     """
 
-    # The content types for which the plugin asks after the first page, the best one first.
+    # The Accept header of the requests for all pages after the first. It names the preferred content type first.
     _accept_more = JSON
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
@@ -81,8 +81,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Imported here: these imports take 75 ms, and most clusters are small. Import here, before the fork, so that
-        # the child process inherits the imported modules.
+        # Import these modules only here: importing them takes 75 ms, and most clusters are too small to need them.
+        # Import them before the fork, so that the child process inherits them.
         _protobuf()
         from distrain.apiserver.two_readers import shared
 

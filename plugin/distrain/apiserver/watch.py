@@ -20,9 +20,10 @@ from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded,
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
 
-# The API server ends a watch after SECONDS, and the watch begins again where it ended.
+# The API server ends a watch after SECONDS. The plugin then starts another watch from the same point.
 SECONDS = 240
-# The pause before a list is read again, after an error or without the right to watch.
+# Seconds to wait before the list is read again: after each watch, and after an error. A user who may not watch gets a
+# new list at this interval.
 PAUSE = 5.0
 GONE = 410
 
@@ -101,7 +102,8 @@ class Watch(Generic[Item]):
     def _list(self) -> str:
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
-        # The thread repeats the request by itself, so that no line is printed for each attempt.
+        # Send the request without retries, because each retry would print a line. This thread repeats the request
+        # later.
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
         whole = decoded(answer, decoder(_Whole).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in whole.items or ()}

@@ -59,8 +59,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
-    # Argo CD and Flux render the values exactly as they are in git, so the plan does not derive the size of /dev/shm
-    # either.
+    # If Argo CD or Flux owns the release (`current.owner`), the values are not final: the owner renders them exactly as
+    # they are in git. So the plan must not add a derived size of /dev/shm.
     found = request.job(values, is_final=current.owner is None, running=options.name)
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:

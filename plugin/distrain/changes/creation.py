@@ -49,7 +49,7 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
         console.say(f"{name}: the job is suspended: it waits until an upgrade sets job.suspend to false")
     if options.dry_run == "server":
         request.helm.releases.validate("install", name, found.release.source, target)
-    # `upgrade --install` with --output prints a plan here.
+    # Only `upgrade --install` has the option --output, which prints the plan for a new release.
     form = getattr(options, "output", "text")
     if form == MARKDOWN:
         console.answer_people(check_markdown(name, report, found.job, title="a new release"))

@@ -18,7 +18,7 @@ from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
 from distrain.request.request import Request, refuse_disabled
 
-# Both flags read the release's values, and without a cluster these values are unknown.
+# Both flags use the values of the installed release, which are unknown without a cluster.
 REUSING = ("reuse_values", "reset_then_reuse_values")
 
 
@@ -43,7 +43,7 @@ def plan_offline(request: Request) -> int:
     )
     planned = plan(options.name, before, new)
     if planned.ends_pods:
-        # How many steps would be lost is known only from a pod's log in the cluster.
+        # Only the log of a pod in the cluster shows how many steps would be lost.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))
     refuse_traps(planned, before)

@@ -113,7 +113,8 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
             return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
-    # Perhaps only fewer pods fit: the search may have ended before it found a placement of all pods.
+    # `most` is 0, perhaps only because the search ended too early. So the message leaves open whether a smaller number
+    # of pods would fit.
     main = say.job.main
     misfit = f"{say.main_pods()} {'does' if main.replicas == 1 else 'do'} not fit"
     if not say.job.others:

@@ -77,7 +77,7 @@ def _amount(value: str, words: str) -> str:
 
 
 def _label(key: str, value: str, words: str) -> str:
-    # Imported here, because other runs do not need it.
+    # Imported here, because only a wrong description needs it.
     from difflib import get_close_matches
 
     if close := get_close_matches(key, AMOUNTS, n=1, cutoff=0.8):

@@ -21,7 +21,8 @@ from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
 from distrain.workload.manifest import Job, PodRole
 
-# A function that takes another function, calls it with all pods of the cluster or of a file, and returns the result.
+# A function that reads all pods of the cluster or of a file, and passes them to another function. It returns what the
+# other function returns.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
 
 

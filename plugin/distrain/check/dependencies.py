@@ -30,8 +30,8 @@ from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
 from distrain.workload.policies import Policies
 
-# The name of the role that stands for the chart's hook, which runs the check in the cluster. The pod of the hook ends
-# before the job starts.
+# A hook of the chart runs the check in the cluster. The hook's pod has this name as its role, and ends before the job
+# starts.
 PREFLIGHT = "preflight"
 # The controller manager creates these objects in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})

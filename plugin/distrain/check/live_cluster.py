@@ -89,7 +89,8 @@ def examined(
     )
     nodes = [*cluster.nodes(), *more]
     chosen = candidate_nodes(prepared.job, nodes)
-    # A pod on any node may use the job's ReadWriteOncePod claims; such a pod is in the claim's namespace.
+    # A pod that already uses one of the job's ReadWriteOncePod claims may run on any node. So read all pods in the
+    # namespaces of these claims.
     beside = sorted({where for where, _ in prepared.constraints.exclusive_claims})
     state = take(nodes, lambda use: cluster.over_pods(use, chosen, beside), prepared.constraints, release)
     elsewhere = [] if chosen is None else [unread(len(nodes) - len(chosen))]

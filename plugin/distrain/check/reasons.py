@@ -55,8 +55,8 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
     """If a node has the resources for the role's next pod but a rule refuses it, map the node to the rule's message."""
     found = refused_by_rules(nodes, role)
-    # Without the rules between pods, the nodes would have room for every pod. So a rule between pods is the reason,
-    # even if no single node shows which rule.
+    # The node has room for the pod if rules between pods (affinity, topology spread) are ignored. So such a rule
+    # refuses the pod, even if the plugin cannot tell which one.
     if rules := list(between_pods(role)) if has_resources and not found else []:
         return {node.name: rules[0] for node in nodes if capacity.copies(node, role)}
     return found

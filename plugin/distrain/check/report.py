@@ -25,7 +25,8 @@ from distrain.verdict import Verdict
 from distrain.workload.suspension import is_suspended
 from distrain.workload.wording import listed
 
-# Disks that a pod names without a claim; they count towards the volumes that a node can attach.
+# Disks that a pod uses directly, without a PersistentVolumeClaim. They count towards the volumes that a node can
+# attach.
 INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"}
 
 
@@ -87,8 +88,8 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
 
 def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) -> str:
     """Return the reason why the verdict is undecided, or an empty string."""
-    # The nodes were judged for every possible location of the volumes. So a job that is found impossible is impossible
-    # for every location.
+    # The check has considered every possible location of the volumes. So if it finds the job impossible, no location
+    # makes the job possible.
     if prepared.open_claims and placed != Verdict.IMPOSSIBLE:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"

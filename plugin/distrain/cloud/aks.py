@@ -12,7 +12,8 @@ from distrain.cloud.groups import Group
 from distrain.cloud.plan import Plan
 from distrain.cloud.steps import Command, Shell, Step
 
-# eksctl 0.215.0 installs the same release of the device plugin. The plugin's pods tolerate the taint nvidia.com/gpu.
+# eksctl 0.215.0 installs the same release of the device plugin. The device plugin's pods tolerate the taint
+# nvidia.com/gpu.
 DEVICE_PLUGIN = (
     "https://raw.githubusercontent.com/NVIDIA/k8s-device-plugin/v0.17.4/deployments/static/nvidia-device-plugin.yml"
 )

@@ -15,7 +15,7 @@ from distrain.cloud.plan import Plan
 from distrain.cloud.steps import Command, Step
 from distrain.yaml import yaml_writer
 
-# The DaemonSet that eksctl makes for efaEnabled does not tolerate the taint of GPU nodes.
+# For efaEnabled, eksctl creates this DaemonSet. Its pods do not tolerate the taint of GPU nodes.
 EFA_PLUGIN = "aws-efa-k8s-device-plugin"
 
 

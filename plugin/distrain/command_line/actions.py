@@ -7,7 +7,7 @@ import os
 
 from distrain.errors import ValuesError
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from typing import Any
 

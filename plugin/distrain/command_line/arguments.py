@@ -16,7 +16,7 @@ from distrain import console
 from distrain.command_line import helm_flags, helptext
 from distrain.errors import ValuesError
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, NoReturn
@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return usage, description, arguments, examples and exit codes."""
         text, width = helptext.read(self.topic), _width()
-        # The usage names no flags, because each flag has a line below it.
+        # The usage line names no flags, because each flag has its own line below it.
         words = ["COMMAND"] if self.commands else [_usage(action) for action in self.positionals]
         self.usage = " ".join([self.prog, *words, "[FLAGS]"])
         self.description = helptext.plain(f"{text.summary}\n\n{text.description}".strip(), width)
@@ -116,7 +116,8 @@ class Parser(argparse.ArgumentParser):
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
                 raise ValuesError(f'COMMAND: distrain has no command "{first}", but Helm has it: helm {first}')
-            # Other programs have a command `version`.
+            # Other programs have a command `version`. The flags are among the words to suggest, so the message suggests
+            # --version.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         if first in self.commands:
             arguments = [first, *self.commands[first].spelled_out(arguments[1:])]
@@ -166,7 +167,7 @@ class Parser(argparse.ArgumentParser):
         flags = self.flags
         for word in itertools.takewhile(lambda word: word != "--", words):
             flag = word.partition("=")[0] if word.startswith("--") else word[:2]
-            # argparse takes a word that contains a space for a value, and -1 for a number.
+            # Like argparse, treat a word that contains a space as a value, and -1 as a number.
             if re.match("--?[A-Za-z]", word) and " " not in word and flag not in flags:
                 raise ValuesError(_unknown(word, self))
 

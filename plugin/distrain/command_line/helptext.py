@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -50,7 +50,8 @@ def read(name: str) -> HelpText:
 
 def plain(markdown: str, width: int) -> str:
     """Convert Markdown to plain text for a terminal that has this number of columns."""
-    # The text is split at empty lines, so a code block that contains one is split too. Its parts still look right.
+    # Splitting at empty lines also splits a code block that contains an empty line. The parts of the code block still
+    # look right.
     blocks = re.split(r"\n{2,}", markdown)
     return "\n\n".join("\n".join(_plain_block(block.split("\n"), width)) for block in blocks)
 

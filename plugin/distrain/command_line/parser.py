@@ -28,7 +28,7 @@ from distrain.command_line.arguments import (
 )
 from distrain.command_line.labels import selector
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
 # Without -o, a report is written to this folder.
 REPORT = "distrain-report"
-# `helm template` uses the same name for a release without a name.
+# The name of a release for which the user gives no name, as in `helm template`.
 NAMELESS = "release-name"
 
 

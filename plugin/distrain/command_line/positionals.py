@@ -8,7 +8,7 @@ from __future__ import annotations
 from distrain.command_line.arguments import release_name
 from distrain.errors import ValuesError
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ import math
 
 from distrain.command_line.arguments import Parser, count, endpoint, named, seconds, workers
 
-# A run has at most MOST_WORKERS workers. The number repeats `distrain.derive.split.MOST_WORKERS`, because importing
-# that module takes longer.
+# A run has at most MOST_WORKERS workers. distrain.derive.split has the same constant, but importing that module here
+# would take too long.
 MOST_WORKERS = 1000
 
 

@@ -18,7 +18,7 @@ from distrain.command_line.arguments import Parser
 from distrain.command_line.flags import CHART
 from distrain.command_line.parser import parser
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
 # For these commands NAME is a new release; for all other commands NAME is an existing release.
 NAMES_NEW = ("install", "template")
-# Arguments that accept the same choices as a value of the chart, and the path of that value.
+# Maps an argument to the path of the chart's value that allows the same choices.
 CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job", "kind")}
 INSTANCES = os.path.join(os.path.dirname(__file__), os.pardir, "instances", "instances.json")
 # Flags that choose the cluster and the namespace of the releases.

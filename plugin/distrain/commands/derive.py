@@ -8,7 +8,7 @@ from distrain import console
 from distrain.errors import ValuesError
 from distrain.request.request import NO_NODES, Request, import_msgspec
 
-TYPE_CHECKING = False  # for fast start, see cli.py
+TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:
     from distrain.derive.complete import Derived
 
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         console.answer(UP_TO_DATE)
     else:
-        # Imported late, because this module is not needed while Helm runs.
+        # Imported only here, because --check does not print the values.
         from distrain.answers.formats import dumped
 
         console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
@@ -76,7 +76,8 @@ def _derived(request: Request) -> Derived:
     from distrain.derive.rendering import UNINSTALLED
 
     request.helm.expect_text(source.chart, UNINSTALLED)
-    # Imported while Helm runs in parallel: this import and Helm each take about as long as Python takes to start.
+    # Helm is computing the values in another process meanwhile. This import takes about as long as Helm, so it costs no
+    # extra time.
     import_msgspec()
     from distrain.derive.complete import derive
 

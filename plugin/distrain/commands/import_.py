@@ -36,7 +36,7 @@ from distrain.yaml import yaml_writer
 IN_CLUSTER = re.compile(r"([A-Za-z]+)(?:\.(?:trainer\.)?kubeflow\.org|\.jobset\.x-k8s\.io)?/([a-z0-9][a-z0-9.-]*)")
 # The chart does not create objects of these kinds.
 OTHERS = {"trainjob": TRAINJOB, "jobset": JOBSET}
-# A Kubernetes of this version knows all pod fields that the chart writes.
+# The chart is rendered for this version of Kubernetes, whose API has all pod fields that the chart can write.
 KUBERNETES = "v1.34.0"
 CHART_NAME, NAME_LABEL, RELEASE_LABEL = "distrain", "app.kubernetes.io/name", "app.kubernetes.io/instance"
 
@@ -170,7 +170,8 @@ def _judge(helm: Helm, chart: Path, draft: Draft) -> Judge:
             except ValuesError as error:
                 return error.messages
             except HelmError:
-                # Helm also fails if the schema refuses a value; `values` then raises an error in plain words.
+                # Perhaps Helm failed because the chart's schema refuses a value. Then `values` raises an error that is
+                # easier to understand.
                 try:
                     helm.values(source)
                 except ValuesError as error:

@@ -39,7 +39,8 @@ DEFAULT_MODEL = "resnet50"
 # `init` tries these kinds of jobs in this order. The chart's rules decide which kind is possible.
 KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
-# The chart's messages name these values with `--set`, but `init` has its own flags for them.
+# The chart's messages say `--set job.kind=…`. `init` has the flags --kind and --strategy instead, so it replaces this
+# text.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 SYNTHETIC = "synthetic"
 DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
@@ -90,7 +91,8 @@ class Maker(Struct, frozen=True):
             except ValuesError as error:
                 refusals.append(ValuesError(FLAG.sub(r"--\1 ", error.messages[0])))
             except HelmError:
-                # Helm also fails if the schema refuses a value; `values` then raises an error in plain words.
+                # Perhaps Helm failed because the chart's schema refuses a value. Then `values` raises an error that is
+                # easier to understand.
                 self.helm.values(source)
                 raise
             else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distrain.report.figures import Run
 
 PAGE, PICTURE = "report.html", "report.png"
-# The number of colours. A reader could not tell more lines in one plot apart.
+# Each run in a plot has its own colour. With more than MOST_RUNS colours, a reader could not tell the runs apart.
 MOST_RUNS = 8
 
 

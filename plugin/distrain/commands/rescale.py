@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     current = current_release(request, lambda owned: _size(options, owned))
     there, here = current.revision.chart_version, chart_version(source)
     if current.owner:
-        # Flux appends the commit to the chart's version, although the chart is the same.
+        # Flux appends `+` and the commit to the chart's version. Leave this out: another commit may contain the same
+        # chart.
         there = there.partition("+")[0]
     if there != here:
         words = f"{options.name} is of chart {there} and will get chart {here} with all its changes"

@@ -64,6 +64,6 @@ def _reusing(request: Request, current: Current) -> Source:
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
-        # In this case the defaults of the old chart are used, too.
+        # If the chart's version changes, Helm's --reuse-values also keeps the defaults of the old chart.
         old = all_values(request, current)
     return source_of(source, reused(request.helm.given_values(source), old))

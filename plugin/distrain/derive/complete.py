@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# A function that measures the nodes' capacity for a job. The arguments of the function are a function that renders the
-# job, and the name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
+# A function that measures the nodes' free capacity for a job. Its first argument is a function that renders the job,
+# and its second argument is the name of the GPU resource. In the rendered job, the GPUs, CPUs and memory of the workers
+# are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
@@ -89,7 +90,8 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # If no earlier run has derived values in this file, only the split of the total over the workers can be outdated.
+    # A derived line is stale if another value would be derived now. If no earlier run has written derived lines into
+    # this file, only the number of workers, and of GPUs per worker, can be stale.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)

@@ -19,8 +19,8 @@ BYTES_PER_NUMBER = 4
 # Machine Learning Research Clusters", arXiv:2410.21680) report 6.50 failures in 1000 node-days for cluster RSC-1, whose
 # nodes have 8 GPUs.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# The largest number of seconds between two checkpoints. RSC-1 is well maintained. Other clusters fail more often, so
-# this number limits the result of the formula.
+# The largest number of seconds between two checkpoints. The cluster RSC-1 is well maintained, and other clusters fail
+# more often. So the interval from the formula could be too long for them.
 LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 

@@ -63,8 +63,8 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
     """Return a split of the next smaller total, and one of the next larger total, if such totals exist."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
-    # The search stops at this distance from the total: a larger total that can be split is at most one step of the
-    # fixed value, or one node, away.
+    # A larger total that can be split is at most this far away. With a fixed number of workers, each worker gets one
+    # more GPU. With a fixed number of GPUs per worker, there is one more worker. Otherwise one more node is filled.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
     below = (first(other, limits, fits) for other in range(min(total - 1, most), 0, -1))
     above = (first(other, limits, fits) for other in range(total + 1, min(farthest, most) + 1))

@@ -42,8 +42,8 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# The resources that each hook of the chart creates. `helm test` creates them in addition to the job of the test. The
-# hook that ends a job before an upgrade replaces it creates them, too.
+# The resources that each hook of the chart creates. A `helm test` creates them as well as its own job. Before an
+# upgrade replaces a job, another hook ends the old job; this hook creates the same resources.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
 # The kinds of jobs that use all-reduce; the chart has a test only for these kinds.
 TESTED = kinds.running("allreduce")

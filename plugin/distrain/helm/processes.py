@@ -19,10 +19,10 @@ from typing import IO
 from distrain import temporary
 from distrain.helm.program import failure
 
-# Without these settings, Go's garbage collection would take a fifth of the time of a rendering. Helm exits before it
-# needs much memory.
+# Without these settings, Go's garbage collection would take a fifth of the time of a rendering. Helm can do without
+# garbage collection, because it exits before it uses much memory.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
-# A program that runs the command in its arguments in a new process group.
+# Put this before a command to run the command in a new process group.
 OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])")
 
 
@@ -32,7 +32,8 @@ class Runs:
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
         self._processes = []
         for command in commands:
-            # stdin is a file, so that a process can read all of its input while the plugin waits for another process.
+            # Use a file for stdin, not a pipe: a process can then read its whole input, even while the plugin waits for
+            # another process.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)

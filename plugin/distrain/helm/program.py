@@ -30,7 +30,7 @@ TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
 # Helm's messages about an error in a template of the chart. They contain positions in the template and names of Go
 # types.
 BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
-# The first message means that a release of this name existed before; the second, that another process has created one
+# Helm's two messages if a release of this name exists: the release was there before, or another process has created it
 # meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
 # The API server's answer when RBAC does not let the user read the objects in which Helm stores releases.

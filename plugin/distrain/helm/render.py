@@ -97,7 +97,8 @@ class _ValuesRun:
             files = [word for path in source.files for word in ("--values", path)]
             commands += [_printing(bare, source.flags), _printing(bare, files)]
         else:
-            # A single values file needs no merging, so the first Helm process also reads the file.
+            # A single values file need not be merged with others. So the first Helm process reads it, and no second one
+            # is started.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
 
@@ -138,7 +139,7 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
-            # Helm's message is empty if Helm is too old.
+            # An old Helm fails without a message here, so check its version.
             refuse_old(self._helm)
         chart = source.chart
         return self._unreadable(f"--chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why")

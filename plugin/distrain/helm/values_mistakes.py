@@ -17,7 +17,8 @@ from distrain.helm.program import Source
 from distrain.kube.form import NOUNS
 from distrain.yaml import yaml_loader
 
-# A function that runs Helm with these flags for values. It returns Helm's message, or None if Helm accepts the flags.
+# A function that runs Helm with the given flags for values. It returns Helm's error message, or None if Helm accepts
+# the flags.
 Refusal = Callable[[Sequence[str]], "str | None"]
 
 # Helm applies the flags in this order, whatever their order on the command line.
@@ -89,7 +90,8 @@ def _named(flag: str, value: str, said: str) -> str:
         return temporary.with_names(value)
     if value.lstrip().startswith("{"):
         return "the object"
-    # A part that starts with a quote or a bracket is not a key but a value, as when KEY= is missing after --set-json.
+    # Skip a part that starts with a quote or a bracket: it is no key. For example, the user may have forgotten KEY=
+    # after --set-json, and given only the JSON value.
     keys = [key for part in value.split(",") if (key := part.partition("=")[0])[:1] not in ('"', "[")]
     quoted = QUOTED_KEY.search(said)
     return next((key for key in keys if quoted and key.endswith(quoted[1])), next(iter(keys), "")) or "its key"

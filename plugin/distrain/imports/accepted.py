@@ -173,7 +173,7 @@ def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool
     if not isinstance(found, str):
         return False
     if name == "image":
-        # The name of an image contains a credential only if a login precedes the registry. A tag such as token:1 is
-        # harmless.
+        # An image's name contains a credential only if a user name and a password precede the registry. A tag such as
+        # token:1 is harmless.
         return bool(re.search(r"@(?!\w+:[0-9a-f]{32})", found))
     return (parent in FREE and is_credential(name, found)) or credentials.holds(found)

@@ -58,18 +58,20 @@ FORMS = re.compile(
     r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
     re.DOTALL,
 )
-# A URL in a text, followed by the parts that make a URL secret: a login, a token in place of a user name, a signature,
-# or the path of a webhook. Only hdfs://, abfss:// and ssh:// commonly have a user name without a password. The pattern
-# also finds a login before a host without a scheme. It does not match an image's name before a digest.
+# The pattern URL finds a URL in a text, and SECRET_URL finds the part that makes a URL secret: a login, a token in
+# place of a user name, a signature, or the path of a webhook. In an HTTP URL, a user name without a password is a
+# token; in other URLs, such as hdfs://, abfss:// and ssh://, it is common. The pattern URL also finds a login before a
+# host without a scheme, but not an image's name before a digest.
 URL = re.compile(
     r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
     r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
     r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]{0,300}:(?!\$[({]?\w+[)}]?@)[^@\s]{0,300}@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]{1,300}@"
-    # A token that contains a slash. The text before the slash does not look like a host.
+    # A token that contains a slash. The text before this slash contains no dot, so it does not look like a host's name.
     r"|https?://[^/\s@?#:.]{8,300}/[^\s@?#]{0,300}@[A-Za-z][\w-]*\."
-    # A login that a special character of the shell has cut off. The text after the colon does not look like a port.
+    # A login without its @, which a special character of the shell has cut off. The text after the colon is not just a
+    # port number, so it may be a password.
     r"|(?<!docker)(?<!oci)://[^/\s:@]{1,300}:(?=[^\s/]{0,300}\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
     r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
@@ -123,7 +125,8 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
-        # -pPASSWORD looks like an option's name, and PASS=WORD looks like a variable, so neither is used as a name.
+        # A name may contain the credential itself, as in -pPASSWORD. Then the key is made from the word `credential`,
+        # and not from this name.
         is_glued = re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE
         name = name if has_parts(name, OF_NAME) and not is_glued else "credential"
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"

@@ -20,7 +20,7 @@ IMAGES = {
     "pytorch": "pytorch/pytorch",
     "custom": "",
 }
-# Parts of an image's name in the user's own registry, and the advice for each part that is left out.
+# These fields name an image in the user's own registry. The import leaves them out, and says what to set instead.
 IMAGE_PARTS: dict[Path, str] = {
     ("image_tag",): "set image.tag",
     ("image_location", "registry"): "set image.repository",

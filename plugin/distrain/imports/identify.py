@@ -27,7 +27,8 @@ TRAINJOB, JOBSET, MPIJOB = (
 )
 # A larger object cannot be stored: etcd accepts requests of at most 1.5 MiB by default.
 MOST = 3 * 2**19
-# The import compares the commands of a script with each other, so that the time grows with the square of their number.
+# A script that is longer than this is refused: the import compares every command of a script with every other command,
+# so a long script would take too long.
 LONGEST_SCRIPT, MOST_LINES = 2**16, 2000
 TYPES = (*VERSIONS, TRAINJOB, JOBSET, MPIJOB)
 JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"

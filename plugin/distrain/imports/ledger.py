@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 # A key that a path can show without brackets and quotes.
 PLAIN = re.compile(r"[\w-]+")
 
-# In a text for several paths, this part stands for the parts in which the paths differ.
+# If a text stands for several paths, this replaces the parts in which the paths differ.
 MANY = "|"
 
 

@@ -36,7 +36,7 @@ from distrain.imports.slurm.batch_script import read_slurm
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 READERS = {FFDL: read_ffdl, HOROVOD: read_horovod_chart, KSONNET: read_ksonnet, SLURM: read_slurm, ARENA: read_arena}
-# Readers of job resources that the chart does not create.
+# The chart cannot create these kinds of jobs. For each kind, a function that reads such a job and translates it.
 TRANSLATED = {TRAINJOB: read_trainjob, JOBSET: read_jobset, MPIJOB: read_mpijob_v1alpha1}
 
 

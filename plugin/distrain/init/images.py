@@ -43,5 +43,5 @@ def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> Foun
 
 def _is_of(name: str, image: str) -> bool:
     repository, _, tag = image.rpartition(":")
-    # An image name with a digest contains `@`. Every image also has a second name, with a tag.
+    # Skip a name that contains a digest (`@`): the node also lists a name of the same image with a tag.
     return "@" not in image and bool(tag) and (repository == name or repository.endswith(f"/{name}"))

@@ -43,11 +43,12 @@ DAEMONS: Units = {"cpu": 500, "memory": GIB}
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Each entry has a number of cores, and the millicores that kubelet reserves for each core up to that number. The last
-# entry applies to all further cores.
+# Each entry says how many millicores kubelet reserves for each core, up to this number of cores. The last entry is for
+# all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
-# Each entry has a number of GiB, and the share that GKE reserves of the memory up to that number.
+# Each entry says which share of the memory GKE reserves, up to this number of GiB. The last entry is for all further
+# memory.
 GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 
 

@@ -58,7 +58,8 @@ class TopologySpreadConstraint(Kube):
     node_taints_policy: str | None = None
 
 
-# The Template classes also have the pod fields that only the validation of a pod template reads.
+# The classes whose names begin with Template have additional pod fields, which only the validation of a pod template
+# reads.
 
 
 class TemplateToleration(Toleration):

@@ -42,7 +42,7 @@ class WorkloadSpec(Kube):
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
-    # The plugin only validates these fields of a Job or StatefulSet.
+    # The plugin checks whether these fields of a Job or StatefulSet are valid, but does not use them for anything else.
     completion_mode: str | None = None
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from distrain.lint.subject import Subject, ValueWarning
 
-# The most bytes that `NAME=value` of one environment variable may have. Linux' MAX_ARG_STRLEN
+# The largest size in bytes of one environment variable, written as `NAME=value`. Linux' MAX_ARG_STRLEN
 # (include/uapi/linux/binfmts.h) is 32 pages, here of 4 KiB each. It also counts the zero byte at the end.
 MOST = 32 * 4096 - 1
 

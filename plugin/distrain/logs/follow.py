@@ -24,8 +24,8 @@ from distrain.status.sources import Unread, Watches, selector_of
 
 # At least SOONEST seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
 SOONEST = 1.0
-# If the API server does not answer for MOST_SILENCE seconds, following ends. Replacing an API server takes a few
-# minutes.
+# If the API server does not answer for MOST_SILENCE seconds, the command stops following the logs. Replacing an API
+# server takes a few minutes.
 MOST_SILENCE = 600.0
 # If the worker with rank 0 writes nothing for SILENT seconds, rank 0 may have moved to another worker.
 SILENT = 10.0
@@ -124,7 +124,8 @@ class Following:
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # The logs of other existing pods, such as pods of earlier attempts, are not read.
+            # Treat the other existing pods, such as pods of earlier attempts, as known, so that their logs are not
+            # read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):
             self._known[pod.metadata.uid] = followed = self._followed(pod, part)

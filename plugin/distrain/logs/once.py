@@ -19,7 +19,8 @@ from distrain.logs.reader import Reader
 WAITING = 16
 # A block of lines, or the error that ended the reading of a log.
 Found: TypeAlias = "list[bytes] | UnreachableError"
-# If reading a log breaks off, it is tried TRIES times, with a pause of PAUSE seconds between two tries.
+# If the reading of a log breaks off, the plugin tries again. It makes at most TRIES attempts, with a pause of PAUSE
+# seconds between two attempts.
 TRIES, PAUSE = 5, 1.0
 
 

@@ -122,6 +122,7 @@ class Pool:
         except UnreachableError as error:
             followed.failures += 1
             others = [each.failures for each in self.followed if each is not followed]
-            # If several logs fail, the reason is the same for all: the API server does not answer.
+            # If several logs cannot be read, the reason is the same: the API server does not answer. So report it for
+            # one log only.
             if followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING:
                 self._tell(f"{error.messages[0]}; trying on")

@@ -66,7 +66,8 @@ class Reader:
         self._seam = Seam()
         # A log that is read from its beginning starts with the log of the previous container, if there was one.
         self._has_begun = wanted.is_whole
-        # Whether the next read may return earlier lines that are not wanted, because they have the same second.
+        # True if the first read leaves out the beginning of the log, as with --tail. The next read starts with a whole
+        # second, so it may return some of the lines that were left out.
         self._is_cut = wanted.is_part
 
     @property

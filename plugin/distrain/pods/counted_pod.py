@@ -11,13 +11,14 @@ from typing import Protocol
 
 from distrain import kube
 
-# Values for a list in protobuf: the content type, the first bytes, and the largest number of bytes up to the end of the
-# list's metadata.
+# A list in protobuf has the content type PROTOBUF and begins with MAGIC. The list's metadata ends within the first
+# BEGINNING bytes.
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
 BEGINNING = 4096
 DAEMON_SET = "DaemonSet"
-# Only the mirror pod of a static pod has this annotation; the manifest of a static pod is a file on the node.
+# A static pod is defined by a file on its node, and kubelet creates a mirror pod of it in the API server. Only mirror
+# pods have this annotation.
 MIRROR = "kubernetes.io/config.mirror"
 INFEASIBLE = ("PodResizePending", "Infeasible")
 

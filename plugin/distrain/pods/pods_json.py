@@ -141,11 +141,11 @@ class JsonPod(kube.Kube):
         )
 
 
-# The encoder copies the parts that are still encoded as they are.
+# The encoder copies parts of type Raw without decoding them.
 _encode = json.Encoder().encode
 
 
-# The pods of a large cluster have only a few thousand different kinds.
+# A large cluster has only a few thousand different kinds of pods, so cache the kinds.
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> Kind:
     return convert(dict(zip(Kind.__struct_encode_fields__, json.decode(text), strict=True)), Kind)

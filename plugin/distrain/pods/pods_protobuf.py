@@ -50,7 +50,8 @@ class ProtobufPod:
 
     @property
     def volumes(self) -> Sequence[kube.Volume]:
-        # In JSON and in `kube.Volume`, the fields of a volume's source are next to the volume's name.
+        # Protobuf has the volume's source in a message of its own. JSON and `kube.Volume` have the volume's name and
+        # the fields of the source in the same object.
         found = map(ALL["Volume"].FromString, self._volumes)
         return [convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
 

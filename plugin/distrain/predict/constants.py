@@ -17,7 +17,7 @@ from distrain.predict.numbers import short, told
 from distrain.predict.step import Constants, step_seconds
 from distrain.predict.work import Work
 
-# The published runs reached this median share of their network's nominal bandwidth: see docs/prediction.md.
+# The share of their network's nominal bandwidth that published runs reached (median): see docs/prediction.md.
 REACHED = 0.36
 BITS = 8
 NO_RATE = "add --rate N, the samples/sec of one GPU, or --record PLACE, the record of a run"

@@ -19,8 +19,8 @@ SPREAD = 0.01
 MOST_SPREAD = 0.08
 # Slower than any network on which people train: 1 MB/s, as seconds per byte.
 SLOWEST = 1e-6
-# If the default algorithm explains every size with at most this relative error, no other algorithm is tried, because
-# repeated runs differ by as much.
+# Repeated runs differ by about this relative error. So if the default algorithm explains every measured size with at
+# most this error, no other algorithm is tried.
 CLOSE = 0.02
 STEPS_OF_SEARCH = 40
 GRID = 16

@@ -17,7 +17,7 @@ FLAG = "--test"
 HEAD = re.compile(r"all-reduce of float32 over (\d{1,6}) ranks")
 LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+ *$", re.MULTILINE)
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-# An all-reduce of more than this number of seconds means that the line is damaged.
+# If an all-reduce seems to have taken more seconds than this, its line is damaged.
 LONGEST = 3600.0
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from distrain.derive.formulas import all_reduce_bytes, server_bytes
 
-# NCCL's own model gives a hop of a ring or tree over the network 14 us with its protocol Simple: hwLat in
+# In NCCL's own model, one hop of a ring or tree over the network takes 14 us with the protocol Simple: hwLat in
 # src/graph/tuning.cc at commit b6475625fbcaa2c3c0e50eed2fa1255d7514d4a2 of NVIDIA/nccl.
 LATENCY = 14e-6
 

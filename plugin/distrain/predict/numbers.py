@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-# The digits of a number that is neither very large nor very small.
+# A number is shown with at least this number of significant digits.
 DIGITS = 3
 
 

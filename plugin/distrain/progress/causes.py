@@ -16,7 +16,7 @@ ENV = re.compile(r"^(?:\S*/)?env: .*(?P<program>python3)\W+(?P<why>No such file 
 SCRIPTS = "/opt/distrain/"
 MISSING = re.compile(r"no such file or directory|not found", re.IGNORECASE)
 WRONG_PLATFORM = "no match for platform"
-# The messages of distrain's scripts and of the trainer if another pod, a node or the network has failed first.
+# What distrain's scripts and the trainer print if another pod, a node or the network has failed first.
 OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"

@@ -19,8 +19,8 @@ from distrain.progress.steps import Progress, last_line, seconds_of
 
 # If a pod's last line is AHEAD_SECONDS in the future, the clock of the pod's node is ahead.
 AHEAD_SECONDS = 60
-# If a node's clock is behind by less than BEHIND_SECONDS, it counts as right: the times in a pod's status are whole
-# seconds.
+# The times in a pod's status are whole seconds. So a node's clock that is behind by at most BEHIND_SECONDS counts as
+# right.
 BEHIND_SECONDS = 5
 # The trainer's lines about the checkpoint that it resumes from, and about the checkpoints that it has saved.
 RESUMED = re.compile(r"^resumed from (\S+): step ", re.MULTILINE)

@@ -24,8 +24,8 @@ FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
 # --wait waits for SECONDS if the user sets no limit.
 SECONDS = 600.0
-# A failure may last for GRACE_SECONDS: kubelet retries an image pull after 10 s, and a missing Secret may still be
-# created.
+# A failure may go away: kubelet retries an image pull after 10 s, and a missing Secret may still be created. So --wait
+# gives up only after the failure has lasted for GRACE_SECONDS.
 GRACE_SECONDS = 20.0
 # The API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 30.0

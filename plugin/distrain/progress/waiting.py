@@ -15,7 +15,7 @@ from distrain.workload.kinds import INIT_CONTAINERS
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# If a container waits for one of these reasons, it will never start.
+# If one of these is the reason why a container waits, the container will never start.
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 # Kubelet's event about Secrets of imagePullSecrets that do not exist (pkg/kubelet/kubelet_pods.go).
 NO_PULL_SECRET = re.compile(r"^Unable to retrieve some image pull secrets \((?P<names>[^)]+)\)")

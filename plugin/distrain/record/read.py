@@ -45,8 +45,8 @@ class Line(Struct, frozen=True, kw_only=True):
     """
 
     event: str
-    # Counts the lines of the record that have the same event. The numbers are not consecutive, because a long record
-    # keeps only some lines.
+    # The number of this line among the lines with the same event. The numbers are not consecutive, because a long
+    # record keeps only some lines.
     number: int = 0
     unix_seconds: float | None = None
 

@@ -24,12 +24,12 @@ Objects = dict[Resource, Object]
 
 CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# These fields set the number of pods. The chart leaves the number of pods out of the annotation distrain/content only
-# for kinds of jobs that rescale live.
+# These fields set the number of pods. If the job's kind can rescale live, the chart leaves the number of pods out of
+# the annotation distrain/content.
 _REPLICAS = [rf"{kind.replicas}\.\w+\.replicas" for kind in KUBEFLOW.values()]
 SIZE = re.compile(rf"spec\.({'|'.join([*_REPLICAS, *PLAIN.size])})|spec\.runPolicy\.schedulingPolicy\.min.*")
-# The operator or Kubernetes applies a change of these fields to a running job. All other fields are read only when the
-# pods are created.
+# For each kind, the fields that the operator or Kubernetes also applies to a running job. All other fields have an
+# effect only when pods are created.
 APPLIED = {
     **{(kind, api_version): version.live for (api_version, kind), version in VERSIONS.items()},
     ("Job", "batch/v1"): PLAIN.live,
@@ -38,8 +38,8 @@ METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
 # The chart values that set labels and annotations of a pod template; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# What serviceMesh sets. Earlier charts did not set the last two of these keys; an upgrade adds them to the pods that
-# are created after it.
+# The keys that serviceMesh sets in a pod. Earlier charts did not set the last two keys, so only pods that are created
+# after an upgrade have them.
 MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
 NO_MESH = ("disabled", "none")
 # Messages name these values but never show their content, which may be long or contain secrets. redact.py knows further

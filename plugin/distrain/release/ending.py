@@ -43,7 +43,7 @@ def end(
         try:
             left = _left(cluster, uids, namespace)
         except UnreachableError as error:
-            # Ignore the error: the API server is already deleting the job, and may answer again in time.
+            # Ignore the error: the API server is already deleting the job, and may answer again before the time limit.
             trouble = str(error)
         if not left:
             return

@@ -63,8 +63,8 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
-        # The API version is not compared, because the manifest has the version that the cluster served when the
-        # manifest was rendered.
+        # Do not compare the API versions: the manifest has the version that the cluster served at the time of
+        # rendering.
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
             yield Orphan(release, resource, flags)
     for pod in _pods(cluster, namespace):

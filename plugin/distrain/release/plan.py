@@ -145,7 +145,8 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     )
     if planned.replaces:
         return _with_resume(planned, before, after.values)
-    # The pods of a suspended job end. So when the job goes on, only what was stored outside of the pods is left.
+    # When a job is suspended, its pods end. A resumed job finds only what was stored outside of the pods, such as
+    # checkpoints.
     is_stopped = planned.suspends or planned.resumes
     return replace(planned, starts_over=resume.obstacle(before.values, after.values)) if is_stopped else planned
 

@@ -29,10 +29,9 @@ if TYPE_CHECKING:  # importing pyhelm3 takes a quarter of a second, and `check` 
 # If one of these errors is raised, Helm failed, and the change is undone. With --atomic, the change is also undone if
 # the job cannot start.
 FAILURES = (HelmError, NameInUseError, ValuesError)
-# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. Whoever sends one of these signals wants the change to be
-# undone.
+# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. Each of these signals is a request to undo the change.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-# The program receives SIGHUP when the terminal is closed. A closed terminal is no request to undo the change.
+# The program receives SIGHUP when the terminal is closed. Closing the terminal is not a request to undo the change.
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
@@ -51,7 +50,8 @@ class Interrupts:
             # ignored. Such a signal stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._note)
-        # When the terminal is closed, the change continues. Helm's process inherits the ignored SIGHUP.
+        # Ignore SIGHUP, so that the change continues after the terminal is closed. Helm's process inherits this
+        # setting.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def check(self) -> None:
@@ -61,7 +61,7 @@ class Interrupts:
 
     def end(self) -> None:
         """From now on, ignore SIGINT, SIGTERM and SIGHUP; child processes inherit this."""
-        # At exit Python restores the default handler of each signal unless the signal is ignored.
+        # Python resets the handlers of signals when it exits, but an ignored signal stays ignored.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
@@ -133,7 +133,7 @@ def all_or_nothing(
         except Exception as bug:
             _add_note(bug, stays(bug))
             raise
-        # The signal may also have ended Helm's process. If a signal has come, Helm's error is only a result of it.
+        # If a signal has come, it has probably ended Helm's process too, and Helm's error is only a result of this.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *(told or ["nothing was changed"]))
             raise

@@ -224,8 +224,8 @@ def _in_file(application: gitops.Application, source: gitops.ApplicationSource, 
         return f"in {file} of {_repository(sources[0]) if sources else f'the source {ref}'}"
     if "://" in file:
         return f"in {file}"
-    # A commit cannot change a file of a chart in a registry. All runs share the chart's own values.yaml, so it is not
-    # the file to change either.
+    # Two kinds of files are not the place for a run's values: the files of a chart in a registry, which a commit cannot
+    # change, and the chart's own values.yaml, which all runs share.
     if not file or source.chart or posixpath.normpath(file) == "values.yaml":
         return ""
     below = file.lstrip("/") if file.startswith("/") else posixpath.normpath(posixpath.join(source.path, file))

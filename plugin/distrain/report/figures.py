@@ -74,7 +74,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 # A larger batch size in a record must be a mistake.
 MOST_SAMPLES = 10**9
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
-# Used for steps if the record contains no start before them.
+# Stands for the missing start of a process if steps come before the first start in the record.
 NO_START = Timed(Line(event=""), None)
 
 
@@ -246,7 +246,7 @@ def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
 
 def _start(head: Timed, steps: Sequence[Timed]) -> Start:
     points = tuple(_points(steps))
-    # The trainer does not time its first steps. Until it has made them, it writes a mean of 0.
+    # The trainer does not time its first steps, and meanwhile writes 0 as the mean rate. So leave out a mean of 0.
     rates = [line.images_per_second_mean for line, _ in steps if line.images_per_second_mean]
     rate = rates[-1] if rates else _mean([point.rate for point in points if point.rate is not None])
     moments = [seconds for _, seconds in (head, *steps) if seconds is not None]
@@ -322,7 +322,8 @@ def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:
     before: float | None = None
     for line, seconds in lines:
         if line.event == "kill":
-            # The record shows a kill only at the next start of the program. The kill happened after the previous line.
+            # A killed program writes no line. Only its next start writes the line `kill`, so use the time of the line
+            # before.
             yield Mark("kill", before, _join(_at(line), "no end was written"))
         elif line.event in WORDS:
             yield Mark(line.event, seconds, WORDS[line.event](line))

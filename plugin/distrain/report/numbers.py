@@ -95,8 +95,8 @@ def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | N
     gap = False
     for place in places:
         if place is None:
-            # A gap within a piece of the line is drawn after the piece, because with many restarts most pieces have a
-            # gap.
+            # With many restarts, most pieces of the line contain a gap. So do not end a piece at the gap, but draw the
+            # gap after the piece.
             gap = True
             continue
         piece.append(place)

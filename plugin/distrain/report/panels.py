@@ -13,8 +13,8 @@ from distrain.report.predicted import ASSUMED, predicted
 
 # A point of a line in a plot; None interrupts the line.
 Place = tuple[float, float] | None
-# The most points of a plot (in the lines of all runs together) and the most rows of a table; with them, a page stays
-# below 1 MB.
+# A page stays below 1 MB if a plot has at most MOST_POINTS points (in the lines of all runs together) and a table at
+# most MOST_ROWS rows.
 MOST_POINTS = 1500
 MOST_ROWS = 60
 MOST_MARKS = 120
@@ -169,8 +169,8 @@ def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
     for number, run in enumerate(runs):
         tests = run.record.of("evaluation")
         for name, kind in (("accuracy", "top-1"), ("top5_accuracy", "top-5")):
-            # After a start from an older checkpoint the trainer repeats tests. If several tests were made after the
-            # same number of samples, use the last one.
+            # After a start from an older checkpoint, the trainer tests the model again at the same numbers of samples.
+            # Use the last of these tests.
             known = {line.samples: getattr(line, name) for line in tests if line.samples is not None}
             places = [(float(samples), each) for samples, each in sorted(known.items()) if each is not None]
             if places:

@@ -22,7 +22,8 @@ from distrain.report.panels import EVENTS, PARTS, Panel, Series
 # At its first use matplotlib logs its search for fonts, and it logs problems in the user's matplotlibrc.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-# Inches and points. A plot on the page has about this size: 302 points are 403 pixels.
+# The size of a plot in inches, and the font size in points. On the page, a plot is about as large: 4.2 inches are 302
+# points or 403 pixels.
 SIZE, FONT = (4.2, 2.9), 10
 COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
 # For each part of a step, the index of its colour in the theme's list of colours for runs.
@@ -31,7 +32,8 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
 # The points of a line get markers if the line has at most MOST_MARKED points.
 MOST_MARKED = 60
-# The XML declaration, and matplotlib's description of the file. A page must contain neither of these.
+# Removed from an SVG, because a page may not contain them: the XML declaration, and matplotlib's description of the
+# file.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
 # matplotlib uses the same group ids in each SVG, so these ids would clash in a page with several plots. Only elements
 # to which other elements of the plot refer need an id.

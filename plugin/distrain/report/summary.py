@@ -11,8 +11,8 @@ from distrain.report import numbers, texts
 from distrain.report.figures import Run
 from distrain.report.panels import count_words
 
-# The table of values has at most MOST_VALUES rows. If there are several runs, their cells are cut shorter, so that a
-# page stays below 1 MB.
+# The table of values has at most MOST_VALUES rows. With several runs, longer cells are cut, so that a page stays below
+# 1 MB.
 MOST_VALUES = 200
 LONGEST_NAME = 100
 # At most LONGEST_LINE characters fit beside a plot of the PNG.

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from distrain.record.read import Line
 
-# A new process first writes one of these events. From such a line on, times are measured by the clock of the new
-# process's pod.
+# The first line of a new process has one of these events. The times of this line and of the following lines come from
+# the clock of the new process's pod.
 OF_A_NEW_PROCESS = ("kill", "rescale", "start")
-# If a clock goes back by fewer seconds, the times are corrected and the page does not mention it.
+# If a clock goes back by fewer seconds than this, the times are corrected, but the page does not mention it.
 WORTH_A_NOTE = 5.0
 # A time before 1970 or after 5138 must be a mistake.
 LATEST = 1e11

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.workload.manifest import Job
 
-# Ends the error message if a command needs to know the nodes but cannot read the cluster.
+# The end of the error message if a command needs the nodes but cannot read the cluster.
 NO_NODES = "; or add --node-gpus N, the GPUs of a node, or --snapshot FILE"
 # A rendered job has this name if its release has no name.
 NAMELESS = "check"
@@ -138,7 +138,7 @@ class Request:
         texts = tuple(text_of(path, source.stdin) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
-        # Read the snapshot here, so that a wrong file is refused even if nothing depends on the nodes.
+        # Read the snapshot even if no value depends on the nodes, so that a wrong file is always refused.
         _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 

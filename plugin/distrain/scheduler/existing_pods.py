@@ -78,8 +78,9 @@ def add_nominated(
         existing.blocked.add(node.metadata.name)
     if _repelling(anti_affinity, job, role, node):
         existing.shunning.add(node.metadata.name)
-        # The scheduler runs this filter only if an affinity or anti-affinity matches the pod. Such an affinity appears
-        # when a pod of the job with a matching anti-affinity gets a node.
+        # The scheduler checks this anti-affinity in two cases: the role has affinity or anti-affinity of its own, or
+        # the role matches the anti-affinity of a pod that already has a node. The second case may begin when another
+        # pod of the job gets a node.
         existing.awaited += not (role.affinity or role.anti_affinity) and any(
             role.is_selected(term, job.namespaces) for other in job.roles.values() for term in other.anti_affinity
         )

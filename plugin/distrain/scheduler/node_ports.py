@@ -68,8 +68,7 @@ class PortResources:
         known = self._addresses.get(key, ())
         if port.address == ALL:
             return [_name(*key, address) for address in (*known, ALL)]
-        # If no pod of the job names this address, the only pods that can conflict with it are the job's pods on
-        # 0.0.0.0.
+        # If no pod of the job uses this address, this port can conflict only with a port of the job on 0.0.0.0.
         return [_name(*key, port.address if port.address in known else ALL)]
 
 

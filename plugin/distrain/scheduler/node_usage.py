@@ -88,7 +88,7 @@ def usage_of(
     pending pods are only counted, because the scheduler may place them before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
-    # Most pods of a node are of the same kind, so what they have in common is computed only once.
+    # Most pods of a node are of the same kind. So compute what depends on the kind only once for all of them.
     alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind

@@ -19,8 +19,8 @@ from distrain.scheduler.volume_binding import class_of
 PREFIX = "attachable volumes of "
 # This is the limit for a node whose CSINode sets none: more volumes than any job has.
 UNLIMITED = 10**9
-# Each former volume plugin of Kubernetes, by the volume's source and by provisioner, with the CSI driver that now
-# attaches its volumes. Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
+# The CSI drivers that have replaced Kubernetes' own volume plugins: IN_TREE by the type of a volume's source, and
+# MIGRATED by the provisioner. Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
 IN_TREE = {
     "aws_elastic_block_store": "ebs.csi.aws.com",
     "azure_disk": "disk.csi.azure.com",

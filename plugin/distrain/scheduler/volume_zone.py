@@ -5,7 +5,7 @@ from __future__ import annotations
 from distrain import kube
 from distrain.kube.storage import PersistentVolume
 
-# For each old label of a zone or region, the label to use instead if a node lacks it.
+# Maps the label of a volume's zone or region to the label that a node may have instead.
 ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",

@@ -132,8 +132,9 @@ class _Bounds:
             return False
         entered = [found for found in self._cells(affinity) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
-        # The role always fits if the other pods cannot close any open domain. It also fits if another role has more
-        # pods than fit in all domains that can be closed.
+        # The first counted pod chooses the domain. The role fits if the other pods cannot fill any domain that this pod
+        # can choose. The role also fits if another role has too many pods for the domains that can be filled: one of
+        # these pods then opens a further domain.
         return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
 
     def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:

@@ -62,8 +62,8 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, whole)
     found = _counted(problem.case(), nodes, groups, alike, whole)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
-        # The rules that have no effect at the job's number of pods were dropped. The dropped rules could have an effect
-        # at a larger number of pods.
+        # Rules that have no effect at the job's number of pods were left out of the problem. They may have an effect at
+        # a larger number, so `most` must not be larger than the job's number of pods.
         return replace(found, most=min(found.most, main.count))
     return found
 
@@ -79,7 +79,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
-        # The job fits for every scheduling order, so a placement exists even if the search has not found it.
+        # The job fits in every scheduling order, so a placement exists even if the search has not found it.
         most = max(most or 0, count)
     undecided = not complete and (most is None or most < count)
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
@@ -172,8 +172,8 @@ def _most(
         left, unplaced = beside(nodes, others, main)
         ruled = main.anti_affinity or any(role.anti_affinity for role in others)
         found = None if unplaced or ruled else room(left, main)
-        # The room for the main role without any other pods is an upper bound. If this bound is below the number of
-        # pods, the answer is known without a search.
+        # The main role can have at most as many pods as fit without any other pods. If this is below the job's number
+        # of pods, no search is needed.
         return found, room(nodes, main) < main.count
 
 

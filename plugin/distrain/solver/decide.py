@@ -13,7 +13,8 @@ from distrain.solver.node_classes import Problem
 from distrain.solver.pareto import Vector
 from distrain.solver.search import Search
 
-# These fractions of the budget go to the search with all pods, and to each search with the pods of only some roles.
+# The search with all pods gets 1/ALL of the budget. Each search with the pods of only some roles gets 1/PARTS of the
+# budget.
 ALL, PARTS = 3, 12
 
 

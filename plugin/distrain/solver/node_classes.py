@@ -19,11 +19,11 @@ from distrain.solver.pareto import Vector
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, labels
 
-# No node can run MANY pods.
+# MANY is larger than the number of pods that any node can run.
 MANY = 1_000_000
 # `_sums` computes at most MANY_SUMS different sums of requests.
 MANY_SUMS = 256
-# A node that belongs to no topology domain gets NOWHERE as its number of pods.
+# Stands for the number of pods on a node that belongs to no topology domain.
 NOWHERE = -MANY
 
 

@@ -17,7 +17,7 @@ from distrain.solver.closed_form import less
 from distrain.solver.node_classes import MANY, NodeClass, Problem
 from distrain.solver.pareto import Vector
 
-# Larger sets of vectors are not stored, because every node has its own set.
+# If a problem has more vectors than this, no sets of vectors are stored: almost every node would need a set of its own.
 LARGEST = 1 << 12
 
 
@@ -37,8 +37,8 @@ class Vectors:
     def takes(self, kind: NodeClass) -> int:
         """Return, as a bit set, the vectors of pods that fit together on a node of this class."""
         counts, slot = self._problem.counts, kind.slot
-        # For each combination of the other roles' counts, the possible counts of one role are a run of bits, from zero
-        # to the node's room.
+        # Go through all combinations of the other roles' counts. For each of them, the last role can have any count
+        # from zero to the room that is left on the node. These counts are a run of consecutive bits.
         run = counts.index(max(counts))
         partial = [(0, slot.free)]
         for role, request in enumerate(self._problem.requests):

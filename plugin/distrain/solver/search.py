@@ -55,7 +55,7 @@ class Search:
                     todo.append(following)
         return False
 
-    # Each of the next three methods visits every kind of node in the state, and reads the kind's count for each rule.
+    # Each of the next three methods spends budget: for every kind of node in the state, it reads one count per rule.
     def _end(self, state: State) -> bool | None:
         self._budget.spend(self._visited(state) * (1 + sum(map(bool, state.left))))
         return self._pruning.end(state)

@@ -18,10 +18,10 @@ from distrain.status import recorded
 from distrain.status.sources import SILENCE_SECONDS, selector_of
 from distrain.workload.documents import HOOK
 
-# While no pod of a hook runs, a watched run may have no job for SECONDS. Helm creates the new job some seconds after
-# the old job has been deleted. The API server may be unreachable for the same number of seconds.
+# Helm creates the new job some seconds after the old job has been deleted. So a watched run may have no job for
+# SECONDS, not counting the time in which the pod of a hook runs. The API server may be unreachable for the same time.
 SECONDS = SILENCE_SECONDS
-# Helm runs these hooks while it replaces a job. Their pods end by activeDeadlineSeconds.
+# Helm runs these hooks while it replaces a job. activeDeadlineSeconds limits how long their pods run.
 REPLACING = ("pre-upgrade", "pre-rollback")
 
 

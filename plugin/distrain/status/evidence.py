@@ -53,7 +53,7 @@ def _unbound(cluster: Cluster, namespace: str, names: Iterable[str]) -> Iterator
         path = paths.of_kind("v1", "PersistentVolumeClaim", namespace, name)
         claim = cluster.read_optional(path, PersistentVolumeClaim, f"PersistentVolumeClaim {name}")
         if claim and not claim.spec.volume_name:
-            # Some of these events have another type than Warning.
+            # Read events of every type: some of the events that explain an unbound claim are not warnings.
             events = _events(cluster, namespace, f"involvedObject.uid={claim.metadata.uid}")
             yield Claim(name, quoted(events[-1].message) if events else "")
 

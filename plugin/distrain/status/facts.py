@@ -33,7 +33,7 @@ from distrain.workload.manifest import MASTER, WORKER, Job
 from distrain.workload.suspension import is_suspended
 
 RANKS = (MASTER, WORKER)
-# mpi-operator gives this reason to a job that is Failed because a worker was evicted, although its launcher continues.
+# When a worker is evicted, mpi-operator marks the job as Failed for this reason, although the launcher goes on.
 EVICTED = "MPIJobEvicted"
 TRAINER = "distrain_trainer"
 

@@ -26,7 +26,7 @@ from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_s
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
 # distrain-launch logs this line if it replaces an earlier launcher.
 EARLIER = re.compile(r"^distrain-launch: an earlier launcher of this run has counted (\d{1,9}) restarts$", re.MULTILINE)
-# The first log line about steps: a step since this start, a checkpoint that was resumed, or another start.
+# The first match in a log shows how the log begins: with a step, with a resumed checkpoint, or with a restart.
 BEGINNING = re.compile(
     r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
 )
@@ -151,7 +151,8 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures()
     ended = sum(each.restart_count for pod in pods for each in statuses(pod))
     if earlier := max(map(_earlier, told), default=0):
-        # The start of this launcher is a restart, too. Only the log of the earlier launcher shows rescales.
+        # This launcher has replaced an earlier one, which also counts as a restart. The number of rescales is unknown,
+        # because only the earlier launcher's log shows them.
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()

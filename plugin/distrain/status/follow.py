@@ -16,7 +16,7 @@ from distrain.status.sources import SILENCE_SECONDS, Watches
 # After a change of a job or pod, logs, events and queues are read again, but at most once in SOONEST seconds. Without a
 # change, they are read again after LATEST seconds.
 SOONEST, LATEST = 1.0, 3.0
-# If the API server does not answer for less than WORTH_TELLING seconds, this is not reported.
+# If the API server is silent for less than WORTH_TELLING seconds, the user is not told.
 WORTH_TELLING = 2.0
 
 

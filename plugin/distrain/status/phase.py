@@ -79,7 +79,8 @@ def decide(facts: Facts) -> Phase:
 
 def _other_size(facts: Facts) -> int | None:
     """Return the number of workers before the current rescale, or None if there is no rescale."""
-    # A program without JSON lines shows a rescale only by surplus pods, so only a rescale to fewer workers is seen.
+    # If a program logs no JSON lines, only surplus pods show a rescale. So the plugin sees only a rescale to fewer
+    # workers.
     surplus = facts.made if facts.made > facts.wanted else None
     sizes = (facts.replaced, facts.trained, surplus)
     return next((size for size in sizes if size is not None and size != facts.wanted), None)

@@ -14,7 +14,8 @@ from distrain.progress.start import SPEAKERS, main_container, role_of, runs
 from distrain.status.causes.stalled import Ranks, limit_of, silence_of
 from distrain.status.figures import TimedLog, freshness, last_time, timed
 
-# This many lines of each other rank are read: the last messages of the program, and of a library that waits.
+# Of each other rank's log, only the last LINES lines are read. They contain the last messages of the program, and of a
+# library that waits for other ranks.
 LINES = 20
 
 

@@ -11,7 +11,7 @@ from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
 # The name of a job of kind Plain ends in this suffix.
 PLAIN_SUFFIX = "-plain"
-# The causes in a record's last line, each with the words that are shown.
+# Maps the cause of the run's end, from the record's last line, to the words for it.
 FINISHED, FAILED = "finished", "failed"
 ENDS = {FINISHED: "has succeeded", FAILED: "has failed", "stopped": "was stopped"}
 

@@ -30,9 +30,9 @@ from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
 
 RUNS = "Running"
-# This explains a run's phase if only its job may be read.
+# Says why the phase is uncertain if the user may read the run's job, but not its pods.
 NO_PODS = "its pods may not be read, so only the job's own conditions are known"
-# This explains why a run counts as Running although no step is known.
+# Says why a run counts as Running although no step is known.
 NO_LOG = "all its pods run; its log {was_not_read}, so nobody can tell whether it makes steps"
 
 

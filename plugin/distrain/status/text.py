@@ -15,8 +15,7 @@ from distrain.workload.wording import counted
 # The number of lines on a screen without the line of the shell's prompt, and the smallest width for which the text is
 # laid out.
 LINES, NARROWEST = 23, 30
-# The width of the labels, their width on a narrow terminal, and the terminal width below which a terminal counts as
-# narrow.
+# The width of the labels, and their width on a narrow terminal. A terminal with fewer than NARROW columns is narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
 # On a terminal, a text is cut after MOST_LINES lines.
 MOST_LINES = 4

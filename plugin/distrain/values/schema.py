@@ -36,8 +36,8 @@ TYPES = {
     "array": "a list",
     "null": "null",
 }
-# The largest integer that Go and the API server can store, and the largest number of characters that such an integer
-# has.
+# The largest integer that Go and the API server can store. Written out, such an integer has at most LONGEST_NUMBER
+# characters.
 LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
@@ -195,7 +195,7 @@ def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
 
 def _hint(found: object, choices: list[Any]) -> str:
     names = ["null" if choice is None else str(choice) for choice in choices]
-    # difflib distinguishes upper and lower case: to it, mpijob is not similar to MPIJob.
+    # Compare without upper and lower case first, because difflib finds no similarity between mpijob and MPIJob.
     same = [name for name in names if name.lower() == str(found).lower()]
     close = same or get_close_matches(str(found), names, n=1)
     *others, last = names

@@ -21,8 +21,8 @@ API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
 # For each value of HELM_DRIVER, the kind of object in which Helm records a release. With other values of HELM_DRIVER,
 # Helm does not record releases in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Claims are missing here, because a quota counts their storage as well. ResourceQuotas are missing, because a quota
-# also counts itself. Neither is judged here. Quotas never count objects that have no namespace.
+# PersistentVolumeClaims are missing here, because a quota counts their storage as well. ResourceQuotas are missing,
+# because a quota also counts itself. Neither is judged here. Quotas never count objects that have no namespace.
 NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 

@@ -26,7 +26,7 @@ MOST_STORED = 3 * 2**19
 # Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the JSON that Helm and kubectl send may have at most
 # this number of bytes.
 MOST_SENT = 3 * 2**20
-# A message names the smallest field that makes up at least this share of the object's size.
+# If an object is too large, the message names its smallest field that still makes up at least this share of its size.
 SHARE = 0.25
 # Objects of these kinds have data in only two fields: one with plain text, and one with base64.
 DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}

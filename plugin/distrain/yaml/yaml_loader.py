@@ -19,9 +19,9 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
-# A possible anchor. In shell scripts, an `&` usually follows `>` or another `&`.
+# Finds what may be an anchor. An `&` after `>` or after another `&` is no anchor, but part of a shell script.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
-# The indentation or the dashes of such a line could nest values deeper than DEEPEST.
+# Finds a line with so much indentation, or so many dashes or keys, that its values may be nested deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
 TAG = "tag:yaml.org,2002:"
@@ -220,7 +220,7 @@ def _refuse_aliases(text: str) -> None:
     if not ANCHOR.search(text):
         return
     sizes: dict[str | None, int] = {}
-    # For each open collection: its anchor, and the number of nodes before it.
+    # The lists and maps that have begun but not ended: the anchor of each, and the number of nodes before it.
     opened: list[tuple[str | None, int]] = []
     nodes = repeated = 0
     for event in yaml.parse(text, Loader=_Base):

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# The module that implements the all-reduce for each backend, by the framework that the image contains.
+# For each backend, the modules that implement the all-reduce. The program uses the first module whose framework is
+# installed.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},
@@ -32,8 +33,8 @@ UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 SIZES = "1Ki,8Ki,64Ki,512Ki,4Mi,64Mi"
 HEADER = "     size     time/us  alg GB/s  bus GB/s"
 BYTES_OF_A_FLOAT = 4
-# The summed values are small integers. float32 represents every integer up to LARGEST_EXACT exactly, so sums up to it
-# are exact in any order of addition.
+# The ranks sum small integers. float32 represents every integer up to LARGEST_EXACT exactly, so the order of the
+# additions does not change such a sum.
 LARGEST_EXACT = 2**24
 VALUES = 1000
 
@@ -63,8 +64,8 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Import the framework last: the import takes seconds, and mistakes in the arguments are then reported before
-        # it.
+        # Import the framework last, because this takes seconds: mistakes in the arguments are reported without waiting
+        # for it.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()

@@ -36,7 +36,7 @@ TYPES = {
 }
 NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
-# The NumPy type of a bfloat16 array when no Field comes with the array: a structured type with the field `bfloat16`.
+# NumPy has no type bfloat16. If an array has no Field that names its type, this structured type marks it as bfloat16.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 
 

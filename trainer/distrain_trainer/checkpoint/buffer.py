@@ -54,7 +54,7 @@ class Buffer:
         for part in parts:
             fields = part.whole_fields
             for name, place in places_in(part):
-                if name not in found:  # The array begins with its first piece; its other pieces follow in the buffer.
+                if name not in found:  # Its pieces are adjacent, so the array starts at its first piece.
                     found[name] = self._view(place, fields[name])
         return found
 

@@ -31,7 +31,8 @@ class Checkpoint:
     parts: Sequence[Part]
 
 
-# Called with a description of the next call to the store, for example "writing /checkpoints/1-10/manifest.json".
+# A function that receives a description of what the store does next, for example "writing
+# /checkpoints/1-10/manifest.json".
 Tell = Callable[[str], object]
 
 
@@ -67,7 +68,7 @@ def last_there(store: Store) -> tuple[int, str | None]:
         try:
             if _manifest(store, name):
                 return place(name)[0], name
-        except NewerError:  # `read` will refuse a checkpoint of a newer format later.
+        except NewerError:  # The checkpoint's format is newer; `read` raises an error for it.
             return place(name)[0], name
     return 0, None
 

@@ -13,8 +13,8 @@ GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
 SECONDS_TO_FIRST = 60.0
 # Upper limit of the interval in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0
-# Lower limit in seconds. A failure also costs a restart, which takes about a minute. Checkpoints that are more frequent
-# would save less than this minute, and each one costs bandwidth, processor time and requests to the storage.
+# Lower limit in seconds. A failure also costs a restart, which takes about a minute. More frequent checkpoints would
+# save less time than this minute, and each one costs bandwidth, processor time and requests to the storage.
 SHORTEST = 60.0
 
 

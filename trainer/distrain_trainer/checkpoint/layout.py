@@ -21,7 +21,8 @@ PART_BYTES = 128 * 1024**2
 ALIGNMENT = 64
 # An array below this size in bytes is not cut: one rank saves the whole array.
 SMALLEST_CUT = 1024**2
-# In a safetensors header, this key holds free text by name. The trainer stores the descriptions of cut arrays there.
+# In a safetensors header, the map under this key contains texts of any kind. The trainer stores the descriptions of cut
+# arrays there.
 METADATA = "__metadata__"
 
 
@@ -82,13 +83,14 @@ def _share(
     """Return the fields in each of one rank's files, and the pieces of the arrays that are cut."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # Empty arrays are saved by rank 0 alone: an array without bytes lies in no rank's range of bytes.
+    # Rank 0 also saves all empty arrays: each rank saves a range of bytes, and no range contains an array without
+    # bytes.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # Rank 0 writes its own arrays to separate files: in one file, those with smaller elements would misalign the shared
-    # arrays.
+    # Rank 0 writes its own arrays to separate files. If shared arrays were in the same file, an own array with small
+    # elements could misalign the shared array after it.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
@@ -206,7 +208,8 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
     """
     placed: list[Part] = []
     end = 0
-    # The cut array whose next piece must come now, and the index of that piece's first element in the whole array.
+    # The cut array whose next piece must follow, and the index of the first element of this piece. None if no array is
+    # incomplete.
     following: tuple[str, int] | None = None
     for part in parts:
         end = end if following else aligned(end)

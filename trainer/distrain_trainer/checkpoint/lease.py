@@ -29,7 +29,8 @@ Say = Callable[[str], None]
 SECONDS_BETWEEN_CHECKS = 1.0
 # The largest difference between two machines' clocks. S3 itself refuses requests whose time is 15 minutes wrong.
 SECONDS_OF_SKEW = 900.0
-# Attempts to change HEAD. After more than one or two conflicts in a row, the store's tags must be wrong.
+# Attempts to change HEAD. Another process rarely changes HEAD more than once or twice meanwhile. After more conflicts
+# than that, the store's tags must be wrong.
 CONFLICTS = 10
 # An ETag that no file has: no known content has this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
@@ -95,7 +96,8 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # The generation is unchanged, so the only possible change is that another job has asked for the run.
+        # The generation is unchanged, so this process still holds HEAD. Only another job that asks to take over the run
+        # can have changed HEAD.
         self.head, self._tag = found
 
     def beat(self) -> None:

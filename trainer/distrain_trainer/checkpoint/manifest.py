@@ -22,7 +22,8 @@ class NewerError(ValueError):
     """The format of the manifest is newer than this trainer."""
 
 
-# Upper limit of every number in a manifest. No file is larger than this, and some file systems refuse larger offsets.
+# Upper limit of every number in a manifest. No file is larger than LARGEST bytes, and some file systems refuse an
+# offset above it.
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
 # Arrays whose names begin with one of these prefixes may differ between a checkpoint and the run that loads it.

@@ -46,7 +46,7 @@ class Trained:
     former: Callable[[bytes], Arrays]
 
 
-# A function that reads a checkpoint's files into the buffer, at the places that the parts give. Raises
+# A function that reads the files of a checkpoint into the buffer. Each Part says where its file belongs. Raises
 # DamagedCheckpointError.
 ReadFiles = Callable[[Checkpoint], None]
 

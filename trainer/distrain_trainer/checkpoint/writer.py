@@ -92,8 +92,8 @@ class Writer:
         # A snapshot in the buffer that the thread may not write yet.
         self._held: Snapshot | None = None
         self._change = threading.Condition()
-        # Held by the thread or the main thread while it reads or writes the buffer. `_given` describes the snapshot in
-        # the buffer that the thread shall write.
+        # The writing thread and the main thread hold this lock while they use the buffer. `_given` describes the
+        # snapshot in the buffer that the writing thread has to save.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
@@ -165,7 +165,8 @@ class Writer:
         if self._held is None or step <= self._held.position.step:
             return
         if is_good:
-            # The time of the step between the copy and the write is not a cost of saving.
+            # One training step was made after the copy and before this call. Its time is not a cost of saving, so leave
+            # it out.
             self._taken = time.monotonic() - self._stall
             self._give()
         else:
@@ -261,7 +262,7 @@ class Writer:
                 snapshot = self._given
                 if snapshot is None:
                     pause = 0.0
-                    with self._change:  # The main thread may have given a snapshot in the meantime.
+                    with self._change:  # The main thread may have given another snapshot meanwhile.
                         self._is_busy = self._given is not None
                     continue
                 try:
@@ -299,8 +300,9 @@ class Writer:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either, so do not try. Keep files that this rank has
-            # tried to report: rank 0 may have read the report even if writing it seemed to fail.
+            # If the server does not answer, do not delete the files, because the deletion would fail too. If this rank
+            # has tried to report the files, keep them: rank 0 may have read the report even if writing it seemed to
+            # fail.
             is_reported = self._reported_samples == snapshot.position.samples
             if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
@@ -354,8 +356,8 @@ class Writer:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.outage.add(snapshot.position.step, reason)
-            # A retry of the same state leaves the time of the next snapshot unchanged: if another rank lacks this
-            # state, all retries fail.
+            # If saving this state failed before, do not change the time of the next snapshot: another rank may lack the
+            # state, and then every retry fails.
             if self._failed[0] != snapshot.position.samples:
                 self._due = self._due_without_cost()
             self._failed = (snapshot.position.samples, time.monotonic())

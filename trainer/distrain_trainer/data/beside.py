@@ -44,8 +44,8 @@ from distrain_trainer.processors import count_processors, local_ranks_from_envir
 MEMORY, BATCHES = 256 * 1024**2, 16
 SECONDS_TO_END = 5.0
 # Settings of glibc's malloc for the reader process, in bytes. By default, malloc returns the memory of each decoded
-# image to the kernel, and decoding the next image causes hundreds of page faults. With these settings, all arenas
-# together keep up to 32 MiB more.
+# image to the kernel, and decoding the next image causes hundreds of page faults. With these settings, the reader keeps
+# up to 32 MiB of unused memory.
 MALLOC = {
     "MALLOC_ARENA_MAX": "4",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
@@ -113,7 +113,7 @@ class BatchesFromBeside:
         self.process = _start(its, file)
         its.close()
         os.close(file)
-        with suppress(OSError):  # The reader has ended. The iterator's first batch then raises the error.
+        with suppress(OSError):  # If the reader has ended, the first batch raises the error.
             self._connection.send_bytes(pickle.dumps(work))
         # During a step, a thread copies the next batch. NumPy releases Python's lock (GIL) while it copies.
         self._copier = ThreadPoolExecutor(1)
@@ -157,8 +157,8 @@ class BatchesFromBeside:
 def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:
     package = str(Path(__file__).parents[2])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Start the reader in its own session: a launcher may send SIGTERM to the rank's process group, and the rank then
-    # still finishes its step.
+    # Start the reader in its own session. A launcher may send SIGTERM to the rank's process group: the rank then
+    # finishes its step, for which it still needs the reader.
     return subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import serve; serve({its.fileno()}, {file})"],
         env={**MALLOC, **os.environ, "PYTHONPATH": os.pathsep.join(paths)},

@@ -28,7 +28,7 @@ VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
 # The number of bytes of the checksum at the end of each piece.
 CHECKSUM = 4
-# The number of digits that the file `usage` always contains.
+# The file `usage` contains a number with this many digits. Smaller numbers have leading zeros.
 DIGITS = 20
 # When the cache is full, pieces are removed until the cache uses only this share of its size limit.
 SHARE_LEFT = 0.9
@@ -44,8 +44,7 @@ class Cache:
     limit: int
 
 
-# One reader per cache and store, shared by the whole process. Because they share it, each fault of the volume is logged
-# only once.
+# One reader per cache and store. The whole process shares it, so that each fault of the volume is logged only once.
 _readers: dict[tuple[Cache, str], CachedReader] = {}
 
 
@@ -88,8 +87,8 @@ class CachedReader:
         wanted = min(len(place), max(0, size - start))
         if wanted and self._is_read_from(self._path(name, tag, start), place[:wanted], start % self.piece):
             return size
-        # The file may have been replaced after the call of `_stat`. Only the tag that arrives with the bytes belongs to
-        # them.
+        # The file may have been replaced after the call of `_stat`. So use the tag that arrives together with the
+        # bytes.
         size, tag = self.store.read_tagged_into(name, place, start=start)
         held = min(len(place), max(0, size - start))
         if tag:
@@ -143,7 +142,7 @@ class CachedReader:
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                with self._usage():  # Without the lock, another rank that is counting the files might miss this one.
+                with self._usage():  # Without the lock, a rank that counts the files could miss this one.
                     unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)

@@ -105,9 +105,9 @@ def _error_of(
 
 
 def _end_of(pid: int) -> str:
-    # WNOWAIT keeps the status, because several threads may ask for it.
+    # Several threads may wait for this process. WNOWAIT lets each of them read the exit status.
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert end is not None  # It would be None only with WNOHANG.
+    assert end is not None  # waitid returns None only with WNOHANG.
     code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
     return f"data.uri: a process that decodes this rank's images was ended {how_it_ended(code)}"
 

@@ -45,7 +45,7 @@ class Arrays:
         return height, width, channels
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        # One function fills the whole batch. The copy is so small that one call per sample would take longer.
+        # One call fills the whole batch, because copying one sample takes less time than a call.
         return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
 
     def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:

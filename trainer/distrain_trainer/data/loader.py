@@ -204,7 +204,7 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     for slot, future in enumerate(futures):
         try:
             future.result()
-        # In formats whose samples can be damaged, there is one function per sample, so its index is the slot in the
+        # If samples can be damaged, each function reads one sample. So the function's index is the sample's slot in the
         # batch.
         except DamagedSampleError as error:
             damage.count(error)

@@ -18,8 +18,8 @@ PIECE = 4 * 1024**2
 REQUESTS = 16
 # Maximum bytes of all pieces per rank, whether they have arrived or are only requested.
 MEMORY = 256 * 1024**2
-# The number of bytes that are copied from a piece at once, unless a reader asks for more. With a larger buffer, more
-# bytes would be copied twice.
+# The size of a reader's buffer in bytes. A reader that asks for more bytes at once bypasses the buffer. With a larger
+# buffer, more reads would go through the buffer, which copies the bytes twice.
 BUFFER = 4096
 
 
@@ -111,7 +111,8 @@ class ReadAhead:
 
     def __init__(self, source: Source, spans: Sequence[Span]) -> None:
         self._source, self._spans = source, iter(spans)
-        # First the file that is being read, then the following files that have at least one piece requested.
+        # The open files: first the file that is being read, then each following file of which a piece has been
+        # requested.
         self._files: deque[OpenFile] = deque()
         lock = threading.Lock()
         self._arrived, self._claimable = threading.Condition(lock), threading.Condition(lock)
@@ -155,8 +156,8 @@ class ReadAhead:
         """
         with self._arrived:
             while file.size is None or at < file.size:
-                # Check this first: a thread may have ended before it completely recorded the piece that the reader
-                # needs.
+                # Check the threads first: the thread that fetched the next piece may have failed before it recorded the
+                # piece completely.
                 self._require_threads()
                 if not (file.pieces and file.pieces[0].covers(at)):
                     self._make_first(file, at)

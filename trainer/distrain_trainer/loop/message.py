@@ -23,6 +23,6 @@ def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float
     """
     total, *counts = told
     asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
-    # A step that was left out has no mean loss: every rank's own loss is NaN then. In all other steps, a loss that is
-    # not finite on one rank makes the sum over all ranks not finite.
+    # If a step was left out, every rank's own loss is NaN, and there is no mean loss. In any other step, if one rank's
+    # loss is not finite, the sum over all ranks is not finite either.
     return Outcome(total / ranks if math.isfinite(own) else own, asked, allreduce_wait)

@@ -33,7 +33,7 @@ class ProcessGroup:
     @classmethod
     def of_horovod(cls, hvd: Any) -> ProcessGroup:
         """Return the group of all ranks. `hvd` is Horovod's module for a framework, already initialized."""
-        # Pass fixed names to Horovod. Its default name is the type of the value, which may differ between ranks.
+        # Give Horovod fixed names. By default, Horovod names a value by its type, which may differ between ranks.
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 

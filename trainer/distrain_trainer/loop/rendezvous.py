@@ -11,7 +11,7 @@ from distrain_trainer.errors import LostPeerError
 
 SECONDS_BETWEEN_TRIES = 0.2
 SECONDS_TO_ANSWER = 5.0
-# The same limit as distrain-launch has for workers: new nodes may have to start, and images may have to be pulled.
+# distrain-launch waits equally long for workers: new nodes may have to start, and images may have to be pulled.
 SECONDS_TO_START = 1800.0
 
 

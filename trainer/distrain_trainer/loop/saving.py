@@ -28,11 +28,10 @@ def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool)
         prepare(run)
     writer.seconds_left = _seconds_left(run, run.begun)
     tell(run, writer)
-    # The weights in the held snapshot may be those from before this step. The loss of this step shows whether those
-    # weights are good.
+    # This step may have used the weights in the held snapshot. Then its loss shows whether these weights are good.
     writer.settle(step, is_good=not run.bad_steps)
     if may_save and _takes_now(run, step, asked):
-        # Without this wait, the copy itself would wait for the step, and the step's time would count as a cost of the
+        # Wait for the step here. Otherwise the copy would wait for it, and this time would count as a cost of the
         # checkpoint.
         run.state.wait()
         writer.save(partial(snapshot, run), holds=True)
@@ -42,7 +41,8 @@ def _takes_now(run: Run, step: int, asked: int) -> bool:
     """Return whether to take a snapshot now. If the ranks save together, all ranks get the same result."""
     if not run.saves_together:
         return run.is_due
-    # A step that began before the last snapshot may still contain the request that led to that snapshot.
+    # If this step began before the last snapshot was taken, its request to save has already been fulfilled by that
+    # snapshot.
     if asked != stop_flag.SAVE or step <= run.taken_step or run.bad_steps:
         return False
     run.taken_step = run.position.step

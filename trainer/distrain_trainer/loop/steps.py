@@ -71,7 +71,7 @@ def make_steps(
         samples, epoch_samples = run.position.samples, run.subject.epoch_samples
         # Distributed: the global batch grows with the number of ranks, and the learning rate with it.
         rate = learning_rate(config, step=step, ranks=ranks, samples=samples, epoch_samples=epoch_samples)
-        # Distributed: another seed, so other dropout, on each rank.
+        # Distributed: each rank gets its own seed and its own dropout.
         seed = seed_step(config, rank=rank, samples=samples)
         outcome = make_step(batch, rate=rate, seed=seed, asked=run.asked)
         begun.add(batch, outcome, started)

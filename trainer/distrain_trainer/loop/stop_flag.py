@@ -10,9 +10,9 @@ from types import FrameType
 
 from distrain_trainer.errors import Termination
 
-# What a rank asks of all ranks. NOTHING: no request. SAVE: save a checkpoint together. BUSY: do not save, because this
-# rank is still writing the last checkpoint. The names after BUSY are reasons to stop. The ranks follow the request with
-# the largest number.
+# What one rank asks all ranks to do. NOTHING: no request. SAVE: save a checkpoint together. BUSY: do not save, because
+# this rank is still writing the last checkpoint. The names after BUSY are reasons to stop. If the ranks ask for
+# different things, the largest number wins.
 NOTHING, SAVE, BUSY, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(8)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}

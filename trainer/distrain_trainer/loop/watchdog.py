@@ -32,7 +32,7 @@ STEPS_THAT_COMPILE = 3
 # The time limit for the very first step: on a GPU for which TensorFlow's kernels were not built, compiling them takes
 # half an hour or more.
 FIRST_STEP_SECONDS = 3600.0
-# After waiting SECONDS_OF_INPUT for its input, a rank tells the other ranks.
+# A rank that has waited SECONDS_OF_INPUT for its input tells the other ranks about this.
 SECONDS_OF_INPUT = 3.0
 # Another rank counts as busy until SECONDS_HEARD after its last datagram. A busy rank sends a datagram every second,
 # and some datagrams may be lost.

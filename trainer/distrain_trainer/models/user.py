@@ -22,8 +22,7 @@ from typing import Any
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models.description import Model, Shape, Training
 
-# A user's model has no description, so this one is assumed: the size of synthetic images, and default values for the
-# training.
+# The trainer knows neither the size of a user's images nor good settings for a user's model. So it assumes these.
 MODEL = Model(
     name="module:function",
     title="your own",
@@ -125,7 +124,8 @@ def _file_of(name: str, module_name: str) -> str | None:
         spec = importlib.util.find_spec(module_name)
     except ModuleNotFoundError as error:
         if not module_name.startswith(f"{error.name}."):
-            # The package that contains the module fails to import. Importing it again raises the error with the reason.
+            # Importing the module's package has failed, because another module is missing. The caller imports the
+            # module again, and that error gives the reason.
             return None
         spec = None
     except Exception:

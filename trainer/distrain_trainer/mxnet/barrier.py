@@ -19,7 +19,7 @@ class Barrier:
         self._seen = collectives.read_flag()
         self._step: int | None = None
         self._asked = 0
-        private.barrier(store)  # Distributed: every worker reads the flag before any worker raises it.
+        private.barrier(store)  # Distributed: wait until every worker has read the flag.
 
     def made_step(self, step: int, samples: int) -> None:
         """Count a step.

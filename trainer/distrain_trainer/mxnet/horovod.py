@@ -72,7 +72,7 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
+    # Distributed: no rank may exit with 0 before rank 0 has written the model, so all ranks wait here.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
 
@@ -204,7 +204,7 @@ def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) ->
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
-    mx.nd.waitall()  # While a broadcast is queued, Horovod drops a second one with the same name.
+    mx.nd.waitall()  # Wait, because Horovod drops a broadcast if one with the same name is still queued.
     with ema.applied():
         return evaluate(config, dataset, model, device)
 

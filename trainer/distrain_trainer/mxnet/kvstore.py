@@ -109,7 +109,7 @@ def main(config: Config, dataset: Dataset) -> None:
         channel.stop()  # Distributed: let the scheduler and the servers stop too.
         raise
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait here: no worker may exit with 0 before worker 0 has written the model.
+    # Distributed: no worker may exit with 0 before worker 0 has written the model, so all workers wait here.
     private.barrier(worker.store)
     channel.leave()
 
@@ -200,7 +200,7 @@ def train(
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
-        # Distributed: dropout differs between workers.
+        # Distributed: each worker gets its own seed and its own dropout.
         seed_layers(seed_step(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
@@ -249,7 +249,7 @@ def make_train_step(
             statistics.restore()
         for key, parameter in enumerate(parameters):
             # Distributed: push the gradients and pull the new weights. The first layer has the highest priority,
-            # because the next step needs its weights first.
+            # because its weights are the first that the next step uses.
             worker.store.pushpull(key, parameter.list_grad(), out=parameter.list_data(), priority=-key)
         # asscalar() waits until the step is computed. Without asscalar(), the step would only be queued.
         return math.nan if is_left_out else float(sum(loss.asscalar() for loss in losses)) / len(losses)

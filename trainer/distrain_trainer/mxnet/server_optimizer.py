@@ -55,7 +55,7 @@ class Keys:
 
 # The number of state arrays that the optimizer keeps for each weight.
 STATES = {"sgd": 1, "adam": 2, "adamw": 2, "lars": 1, "lamb": 2}
-# In use before the weights are on the servers: the server adds up everything that is pushed.
+# Used before the weights are on the servers. A server then adds up everything that workers push.
 NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
 

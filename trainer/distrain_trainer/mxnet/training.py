@@ -22,7 +22,8 @@ from distrain_trainer.mxnet.models import to_model
 
 # The name of the saved weights' file.
 MODEL = "model.params"
-# These operators draw no random numbers. A model with any other operator is seeded before each step.
+# These operators draw no random numbers. If a model contains any other operator, the trainer sets the random seed
+# before each step.
 WITHOUT_RANDOMNESS = {
     *("null", "Activation", "BatchNorm", "Concat", "Convolution", "Flatten", "FullyConnected", "LayerNorm", "Pooling"),
     *("Reshape", "_copy", "_mul_scalar", "_plus_scalar", "elemwise_add", "elemwise_mul", "transpose"),

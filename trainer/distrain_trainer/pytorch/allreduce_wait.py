@@ -55,8 +55,8 @@ class AllReduceWait:
         for number, hook in enumerate(self._hooks):
             if number != self._last:
                 hook.remove()
-        # In each step the gradients are computed in the same order. So after the first step, the hook of the last
-        # parameter is enough.
+        # The gradients are computed in the same order in each step. So after the first step, only the parameter whose
+        # gradient comes last needs a hook.
         self._hooks = []
         if begun is None:
             return lambda: None

@@ -57,7 +57,7 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        # Without torchrun, end immediately: while this rank waits, the old TCPStore stays open, and restarted ranks
+        # Without torchrun, end immediately: if this rank waited, its old TCPStore would stay open, and restarted ranks
         # would connect to it.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
@@ -102,7 +102,7 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=setup.save)
-    dist.barrier()  # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
+    dist.barrier()  # Distributed: no rank may exit with 0 before rank 0 has written the model, so all ranks wait here.
     dist.destroy_process_group()  # Distributed
 
 
@@ -111,7 +111,7 @@ def join() -> None:
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
-            dist.init_process_group(backend)  # Distributed: it reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+            dist.init_process_group(backend)  # Distributed: reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
@@ -242,7 +242,7 @@ def sum_beside(numbers: Any) -> Callable[[], Any]:
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
     def total() -> Any:
-        begun.wait()  # On a GPU, wait() makes the GPU's later work wait for the sum, but not this process.
+        begun.wait()  # On a GPU, wait() does not block this process: only later work on the GPU waits.
         return numbers
 
     return total

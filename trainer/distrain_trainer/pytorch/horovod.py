@@ -63,7 +63,7 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=setup.save)
-    hvd.barrier()  # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
+    hvd.barrier()  # Distributed: no rank may exit with 0 before rank 0 has written the model, so all ranks wait here.
 
 
 def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
@@ -80,7 +80,7 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 @contextlib.contextmanager
 def averaged(optimizer: Any) -> Iterator[None]:
     """Wait for the averages of the gradients. Then the body of the `with` makes the optimizer's step."""
-    optimizer.synchronize()  # Distributed: wait, as the gradient scaler checks the averages for infinities.
+    optimizer.synchronize()  # Distributed: the gradient scaler needs the averages, to check them for infinities.
     with optimizer.skip_synchronize():  # Distributed: the averages are computed already.
         yield
 

@@ -147,8 +147,8 @@ class Computer:
 
 def require_asked_gpus(config: Config) -> None:
     """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or if it needs a C compiler and has none."""
-    # The CPU images contain PyTorch from PyPI, but without its CUDA libraries, such as this one. Even so, this PyTorch
-    # reports a CUDA version.
+    # The CPU images contain PyTorch from PyPI without its CUDA libraries. This PyTorch still reports a CUDA version, so
+    # look for one of the libraries.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     gpus = torch.cuda.device_count()
@@ -219,7 +219,8 @@ def make_step_if_finite(optimizer: Any) -> Any:
     """
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
-    # A user's model may have set another default type, which neither function below takes.
+    # Name the type: a user's model may have changed PyTorch's default type, and the two functions below accept only
+    # float32.
     found_inf, one = (make((), dtype=torch.float32, device=device) for make in (torch.zeros, torch.ones))
     # torch.amp.GradScaler calls this private function too, and sets `found_inf` on fused optimizers in the same way. It
     # multiplies by one.

@@ -57,7 +57,8 @@ class BackgroundWriter(ABC):
 
     def _pause(self) -> None:
         with self._change:
-            # The last write has failed. Retry it soon: the process waits only some seconds before it ends.
+            # The last write has failed. If the process is about to end, retry after one second, because it waits only a
+            # few seconds for the write.
             if self._is_closed:
                 self._change.wait(1)
             else:

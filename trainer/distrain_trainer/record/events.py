@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 # The version of the file format, which is written in the first event of a file.
 FILE_VERSION = "brain.Event:2"
-# Each time KEPT_BETWEEN_HALVINGS steps have been kept, double the distance between kept steps. With this rule, a
-# million steps give at most 10,000 events.
+# Only one of every `_interval` step lines becomes an event. After KEPT_BETWEEN_HALVINGS events, the interval is
+# doubled. So a million steps give at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
 OF_A_TEST = ("accuracy", "top5_accuracy")
@@ -34,8 +34,8 @@ class Events:
     def __init__(self) -> None:
         self._world_size: float | None = None
         self._last_time = 0.0
-        # The number of step lines so far, and the number of lines kept since the interval last doubled. One step line
-        # in `_interval` is kept.
+        # Of every `_interval` step lines, one is kept. `_seen` counts all step lines, and `_kept` counts the lines that
+        # were kept since the interval was last doubled.
         self._seen = self._kept = 0
         self._interval = 1
         self._skipped: Event | None = None

@@ -21,8 +21,9 @@ FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
 # How often to try to write the file before giving up. An attempt is repeated only if another process has changed the
 # file.
 ATTEMPTS = 5
-# Seconds to wait until the last lines are written. It must be less than SECONDS_FOR_RANK_0: after a failure, the other
-# ranks wait only so long for rank 0 to end first.
+# How long rank 0 waits, in seconds, until its last lines are written: after a failure or stop, and after a finished
+# run. After a failure, the other ranks wait SECONDS_FOR_RANK_0 until rank 0 has ended, so the first number must be
+# less.
 SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
 # If more lines than this wait for the storage, remove some of them: an outage may last for days.
 MOST_LINES = 10_000

@@ -10,8 +10,8 @@ from typing import Any
 # If FAILURES connections in a row end without a new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
-# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost. So each failure in a row makes the
-# next reads smaller.
+# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost. So after each failure in a row, the
+# next reads are smaller.
 PIECE = 1024**2
 
 

@@ -30,8 +30,8 @@ T = TypeVar("T")
 # Seconds for which a call is retried, enough for an outage of five minutes. After that the call fails.
 SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_LINES = 60.0
-# Seconds between two attempts. The pause doubles after each attempt. A random factor prevents that all ranks retry at
-# the same time.
+# Seconds between two attempts. The pause doubles after each attempt. A random factor keeps the ranks from retrying all
+# at the same time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 # Use a separate generator, so that retries do not change the random numbers of the training.
 _chance = random.Random()
@@ -39,9 +39,9 @@ _chance = random.Random()
 _calling: dict[int, float] = {}
 # A call that takes more seconds than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# Maps the id of each Retry whose last call failed as unavailable to the time of that failure. The process counts as
-# waiting for the store until the next successful call, but at most SECONDS_IN_VAIN after the failure: the writer of
-# checkpoints may pause for a minute before it retries.
+# Maps the id of a Retry to the time when its last call failed, if the store was unavailable. The process then counts as
+# waiting for the store until a call succeeds, because the writer of checkpoints may pause for a minute before it
+# retries. After SECONDS_IN_VAIN the process no longer counts as waiting.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 
@@ -132,8 +132,8 @@ class Retry:
     def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
-            # During the first minute of an outage only rank 0 logs, because all ranks may be waiting for the same
-            # outage to end.
+            # During the first minute of an outage only rank 0 logs it, because the other ranks would log the same
+            # outage.
             spoken = self._last_line if rank_from_environment() == 0 else max(failing_since, self._last_line)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_LINES:
                 self._last_line, self._is_told = time.monotonic(), True

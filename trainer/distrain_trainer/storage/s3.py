@@ -26,7 +26,7 @@ ATTEMPTS = 3
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 15
 READS_OF_A_TAG = 5
-# The connection pool's size. It must be at least the number of threads that read at the same time.
+# The size of the connection pool: at least the number of threads that read at the same time.
 CONNECTIONS = 32
 # S3 answers a conditional write with one of these codes if the condition is false, or if another write happened at the
 # same time.
@@ -97,7 +97,7 @@ class S3Store:
         held = self._tagged(name)
         for _ in range(READS_OF_A_TAG - 1):
             # A server that stores tags separately from contents may return the tag of one write with the content of
-            # another write. On most servers the tag is the MD5 sum of the content, so comparing the two reveals this.
+            # another write. On most servers the tag is the content's MD5 sum, so a different MD5 sum shows this error.
             # On other servers the loop ends after READS_OF_A_TAG reads.
             if held is None or held[1].strip('"') == hashlib.md5(held[0], usedforsecurity=False).hexdigest():
                 break
@@ -247,7 +247,7 @@ def connect(uri: str, value: str) -> Any:
             endpoint_url=endpoint,
             # boto3 itself reads AWS_DEFAULT_REGION, but not AWS_REGION.
             region_name=os.environ.get("AWS_REGION") or "us-east-1",
-            # With `verify=None`, botocore reads AWS_CA_BUNDLE; with `verify=True` it would ignore it.
+            # Do not pass True: botocore reads AWS_CA_BUNDLE only if `verify` is None.
             verify=False if insecure else None,
             config=config,
         )

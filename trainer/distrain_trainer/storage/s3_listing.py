@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Folders listed at once.
 LISTERS = 16
-# Folders that contain one folder per class.
+# A data set may have these folders. Each of them contains one folder per class.
 PARTS = ("train/", "val/", "test/")
 
 
@@ -27,8 +27,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
     while is_more:
         page, by_token = store.ask("list", partial(_page, store, prefix, last, token))
         keys = [entry["Key"] for entry in page.get("Contents", [])]
-        # With a token, the server decides the order of the keys, so they are not compared. With StartAfter, every key
-        # must be larger than the last key of the previous page.
+        # A page requested with StartAfter contains only keys after the last key of the previous page. A page requested
+        # with a token may have its keys in another order, so only look for that last key.
         if last and (last in keys if by_token else any(key <= last for key in keys)):
             raise repeats(store)
         yield keys

@@ -77,7 +77,7 @@ def main(config: Config, dataset: Dataset) -> None:
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
+    # Distributed: no rank may exit with 0 before rank 0 has written the model, so all ranks wait here.
     hvd.allreduce(tf.zeros([]), name="end")
 
 
@@ -154,7 +154,7 @@ def make_train_step(
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
     seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
-    counted = model.non_trainable_variables  # These are, for example, batch normalization statistics.
+    counted = model.non_trainable_variables  # For example, batch normalization statistics.
 
     def train_step(images: Any, labels: Any, weights: Any, numbers: Any) -> Any:
         rate, seed, asked = tf.unstack(numbers)
@@ -180,8 +180,8 @@ def make_train_step(
         gradients = with_decay(config, gradients, model.trainable_variables)
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
-            # The optimizer itself leaves the step out and lowers the loss scale. If the loss scale is above 1, this is
-            # not an error.
+            # If the loss scale is above 1, it may have caused the overflow, so this is no error. The optimizer itself
+            # leaves the step out and lowers the loss scale.
             is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
             optimizer.apply_gradients(pairs)
         else:

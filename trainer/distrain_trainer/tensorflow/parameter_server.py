@@ -80,8 +80,8 @@ def main(config: Config, dataset: Dataset | None) -> None:
         serve(cluster, config)
         return
     assert dataset is not None
-    # Distributed: if one process failed before it listens, all others would wait for it for ever. So each process makes
-    # all checks before it connects.
+    # Distributed: if only one process failed here, the others would wait for it. So the chief and every worker make the
+    # same check, before they connect.
     count_steps(config, dataset, ranks=cluster.workers)
     if cluster.task == "chief":
         lead(cluster, config, dataset)
@@ -195,7 +195,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
-    require_asked_gpus()  # Distributed: a worker that fails before connecting would keep the others waiting.
+    require_asked_gpus()  # Distributed: check after connecting, or the others would wait for a worker that fails.
     member.report(has_gpu())
 
     # Distributed: by now the chief has written the weights to the servers.

@@ -21,14 +21,15 @@ from distrain_trainer.loop.abort import AbortChannel
 from distrain_trainer.loop.rendezvous import wait_until_listening
 
 TASKS = ("chief", "worker", "ps")
-# For each task, the tasks whose servers it waits for when it starts.
+# For each task, the tasks whose processes must listen before a process of this task connects to them.
 AWAITED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
-# For each task, the tasks to which its session connects. A session starts only when all of these tasks have started.
+# For each task, the tasks to whose processes it connects. A TensorFlow session starts only when all these processes
+# run.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
 # Maps the chief's last message to the exception with which the other processes end.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# If another process has ended, a session raises one of the errors LOST. Within SECONDS_TO_BE_ENDED the abort channel
-# then ends this process, even if the other process's whole machine is lost.
+# If another process has ended, a session raises one of the errors LOST. This process then waits SECONDS_TO_BE_ENDED:
+# within this time the abort channel ends it, even if the other process's whole machine is lost.
 SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -174,7 +175,8 @@ class Member:
 
     @staticmethod
     def _answer(device: str, given: Any) -> Any:
-        # The other process fetches `given` from this process, which opens a connection in the opposite direction too.
+        # When the other process fetches `given`, it opens a connection to this process. So there are connections in
+        # both directions.
         with tf.device(f"{device}/device:CPU:0"):
             return given + 1
 
@@ -230,6 +232,6 @@ class Member:
         """Called by the chief: leave the abort channel, and send the last word to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
-            # A process may end before it has confirmed that it received the word.
+            # A process may end after it has received the message, but before it has confirmed this.
             with contextlib.suppress(tf.errors.OpError):
                 self._session.run(queue.put, {queue.content: word})

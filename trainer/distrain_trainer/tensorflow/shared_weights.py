@@ -33,7 +33,7 @@ class SharedWeights:
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
         self._trained = list(model.trainable_variables)
-        # These are, for example, batch normalization statistics.
+        # For example, batch normalization statistics.
         self._counted = list(model.non_trainable_variables)
         with member.graph.as_default():
             self._make(config)
@@ -117,7 +117,7 @@ class SharedWeights:
         """Do nothing: the chief makes no steps."""
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # There is nothing to share: only the servers have these arrays.
+        return ()  # Only the servers have these arrays, so no rank has a different value.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
         """Called by the chief while no worker pushes: fetch the weights and the optimizer's variables, one by one."""

@@ -61,8 +61,8 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint may contain a loss scale or moving averages that this run does not use. This run has all
-            # other arrays of the checkpoint: any other difference was refused before.
+            # A checkpoint may contain a loss scale or moving averages that this run does not use. A checkpoint with any
+            # other array that this run lacks was refused before.
             if name in self._variables:
                 variable = self._variables[name]
                 # Copy the array, because a variable may keep using the memory of the array that it is given.
@@ -71,7 +71,7 @@ class KerasState:
             self._ema.is_loaded = any(name.startswith("ema.") for name in arrays)
 
     def former(self, content: bytes) -> Arrays:
-        # Format 1 did not contain the learning rate. Nothing is lost, because each step sets it.
+        # Format 1 did not contain the learning rate. That does no harm, because each step sets the learning rate.
         rate = {name: to_host(variable) for name, variable in self._rate.items()}
         return {**rate, **read_former(content, self._former)}
 

@@ -60,7 +60,7 @@ def make_deterministic() -> None:
 
 def seed(config: Config, *, rank: int) -> None:
     """Seed the initialization of the weights, and make layers use generators that `seeder` can seed for each step."""
-    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: another seed, so other dropout, on each rank.
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: each rank gets its own seed and its own dropout.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 

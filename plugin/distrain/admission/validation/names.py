@@ -9,7 +9,7 @@ from distrain import kube
 from distrain.admission.validation.field_errors import invalid, required, too_long
 from distrain.workload.object_sizes import MOST_OF_ANNOTATIONS, annotations_size
 
-# A function that returns what is wrong with a name.
+# A function that checks a name and returns error messages.
 Rule = Callable[[str], list[str]]
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -21,7 +21,7 @@ def of_job(role: PodRole) -> Iterator[str]:
     """Validate the job that a role belongs to."""
     owner, job = role.owner, role.workload
     version = VERSIONS.get((owner.api_version, owner.kind)) if owner else None
-    # An operator that creates a StatefulSet for the workers does not validate its jobs.
+    # If an operator makes a StatefulSet of workers, it does not validate its jobs.
     if version is None or not version.operators or "worker" in version.makes:
         return
     if version.container:

@@ -11,7 +11,7 @@ from distrain.kube.quantities import Quantity, QuantityError, thousandths
 HUGE_PAGES, OF_QUOTA, HUGE_PAGES_OF_QUOTA = "hugepages-", "requests.", "requests.hugepages-"
 OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
 OF_PODS = ("cpu", "hugepages-", "memory")
-# Names of resources without a prefix: the resources of pods, quotas and claims.
+# Resource names that may stand alone, without a domain such as `nvidia.com/`: the resources of pods, quotas and claims.
 STANDARD = frozenset(
     (
         *OF_CONTAINERS,

@@ -59,8 +59,8 @@ def _of_container(path: str, context: ContainerSecurityContext, *, has_user_name
     if context.proc_mount == UNMASKED and not has_user_namespace:
         yield invalid(f"{path}.procMount", UNMASKED, "`hostUsers` must be false to use `Unmasked`")
     if context.allow_privilege_escalation is False:
-        # The API server's message contains the whole security context here. The security context is left out here,
-        # because the manifest shows it.
+        # The API server's message contains the whole security context. This message leaves it out, because the manifest
+        # shows it.
         if context.privileged:
             yield f"{path}: Invalid value: {ESCALATION} `privileged` to true"
         if "CAP_SYS_ADMIN" in ((context.capabilities and context.capabilities.add) or ()):

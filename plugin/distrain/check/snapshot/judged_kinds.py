@@ -62,7 +62,7 @@ JUDGED = (
     JudgedKind("RuntimeClass", "runtimeclasses", RuntimeClass, "node.k8s.io/v1"),
     PODS,
 )
-# The annotations that the check reads. A snapshot contains only these annotations.
+# The check reads these annotations. A snapshot leaves out all other annotations.
 ANNOTATIONS = frozenset(
     {
         "pv.kubernetes.io/bind-completed",
@@ -95,7 +95,8 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
 
 FORMS: Mapping[str, type[Any]] = {
     **{kind.name: kind.form for kind in JUDGED},
-    # In a file that kubectl wrote, these kinds show which APIs the cluster serves.
+    # These kinds show which APIs the cluster serves: CustomResourceDefinition in a file that kubectl wrote, and
+    # Snapshot in a file of `helm distrain snapshot`.
     "CustomResourceDefinition": CustomResourceDefinition,
     "Snapshot": Snapshot,
 }

@@ -267,7 +267,7 @@ def _look(pod: JsonPod) -> None:
     held(kind), host_ports(kind), pod.labels, pod.volumes
 
 
-# Functions that check objects of the most frequent kinds of a snapshot without decoding every field.
+# For the most frequent kinds in a snapshot, a function that checks an object without decoding all of its fields.
 LOOKS: Mapping[str, Callable[[Any], object]] = {"Node": allocatable, "Pod": _look}
 
 

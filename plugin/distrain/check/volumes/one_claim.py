@@ -36,8 +36,8 @@ class Elsewhere(Struct, frozen=True):
     claim: str
 
 
-# The result for one claim: the volume's possible locations, a refusal of all pods, or a text that says what is not
-# judged.
+# The result for one claim: where its volume can be, a message that refuses all pods, or a text that says what the check
+# cannot judge.
 Judged = VolumeRule | Elsewhere | Refusal | str
 
 

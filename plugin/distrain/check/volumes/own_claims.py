@@ -15,7 +15,7 @@ from distrain.scheduler.volume_binding import NO_PROVISIONER
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.stateful_sets import NumberedNames
 
-# These annotations mark the default StorageClass, which claims without a class get.
+# These annotations mark the default StorageClass. A claim that names no class gets this one.
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 

@@ -245,7 +245,7 @@ def _is_idle(words: list[str]) -> bool:
         return False
     names = [each.words[0].text for each in commands] if commands else words[:1]
     programs = [PurePosixPath(name).name for name in names]
-    # sshd may be started with `exec sshd`, or stand among the commands that prepare it.
+    # Look at every word: `sshd` need not be the first word of the command, as in `exec sshd`.
     lines = [word.text for each in commands or () for word in each.words]
     waits = bool(IDLE & {PurePosixPath(word).name for word in (lines or words[:1])})
     return waits and set(programs) <= IDLE | SSHD_SETUP | SILENT

@@ -59,7 +59,8 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
             yield from mistakes(each, (*path, index))
     elif isinstance(found, dict):
         for key, value in found.items():
-            # Under `volumes`, keys such as `image` are types of volumes, and not the fields of the same name.
+            # Under `volumes`, a key such as `image` is a type of volume. It has another form than the field `image` of
+            # a container.
             wanted = "" if path[-2:-1] == ("volumes",) and isinstance(value, dict) else _wanted(key, value)
             if wanted:
                 yield _words((*path, key), value, wanted)

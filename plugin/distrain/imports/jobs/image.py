@@ -16,8 +16,8 @@ LATEST = "latest"
 # The digest at the end of an image's name, with any hash algorithm.
 DIGEST = re.compile(r"[a-z0-9+._-]+:[0-9a-fA-F]{32,}")
 NO_IMAGE = "is not an image's name: no digest follows @; put a registry's login into a Secret of image.pullSecrets"
-# Each entry is a word, and the framework that trains if this word occurs in an image's name or a command. The first
-# match decides.
+# Pairs of a word and a framework. If the word occurs in an image's name or in a command, the job trains with this
+# framework. The first pair whose word occurs decides.
 FRAMEWORKS = (
     ("mxnet", "mxnet"),
     ("pytorch", "pytorch"),

@@ -60,7 +60,8 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("apiVersion",), ("kind",), ("status",))
     if origins is not None:
-        # A missing cleanPodPolicy needs no note: in the source's own kind, no pods keep GPUs after the job has ended.
+        # Without cleanPodPolicy, the import would note that pods may keep GPUs after the job has ended. In the source's
+        # own kind of job no pods do this, so the note is not needed.
         draft.know(("spec", "runPolicy", "cleanPodPolicy"))
     roles = [*_roles(draft, origin)]
     _metadata(draft)

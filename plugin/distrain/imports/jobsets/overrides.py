@@ -16,11 +16,12 @@ from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
 TRAINER: Path = ("spec", "trainer")
-# In the runtime's job, the Trainer sets the user's program only in this step.
+# A runtime may contain several jobs. The Trainer sets the user's program only in the jobs whose step has this name.
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"
-# The lists of patches, by the version of the API that has them. An item's targetJobs names the jobs that it patches.
+# The field that lists the patches has another name in each version of the API. An item's targetJobs names the jobs that
+# it patches.
 TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 

@@ -88,8 +88,8 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
             for container in translation.get((*pod, key)) or []:
                 for entry in container.get("env") or []:
                     field = str(Ledger(entry).get(("valueFrom", "fieldRef", "fieldPath"), ""))
-                    # The chart refuses a variable that the operator sets itself. The list of left-out values then says
-                    # so.
+                    # If the operator sets a variable of this name itself, the chart refuses the entry. The list of
+                    # left-out values already says so, so no note is needed.
                     if any(owner in field for owner in OWNERS) and entry.get("name") not in own:
                         name = f"{quoting.key(container.get('name'))}: variable {quoting.key(entry.get('name'))}"
                         translation.notes.append(

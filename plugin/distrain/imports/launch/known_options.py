@@ -13,8 +13,8 @@ def names(text: str) -> frozenset[str]:
 
 
 MPI, HOROVOD, TORCH, ACCELERATE, DEEPSPEED, SRUN = "mpirun", "horovodrun", "torchrun", "accelerate", "deepspeed", "srun"
-# TWO has the options that two words follow, and ONE the options that one word follows. An option that is in neither
-# takes no value. For Slurm and Hydra, see _count.
+# TWO lists the options with two values, and ONE the options with one value. Other options have no value. Only for
+# mpirun, `_guess` in starters.py decides whether an unknown option has a value.
 TWO = {MPI: names("mca gmca omca gomca prtemca pmixmca genv env"), HOROVOD: names("blacklist-cooldown-range")}
 # Options of Open MPI: from `mpirun --help all` of 4.1.4, and for version 5 from src/mca/schizo/ompi/schizo_ompi.c of
 # prrte.
@@ -114,8 +114,9 @@ ONE = {
 GLUED = {SRUN}
 
 
-# Options of Open MPI and Hydra without a value, from the same sources. For an option that is not listed, the next word
-# decides whether it is a value. Only in Open MPI 5 does --display-topo take a value.
+# Options of Open MPI and Hydra without a value, from the same sources. If an option is in none of the lists, the next
+# word decides whether it is the option's value. --display-topo is not listed, because it has a value only in Open MPI
+# 5.
 ALONE = names(
     """
     allow-run-as-root bind-to-core bind-to-none bind-to-socket bycore bynode byslot bysocket continuous d debug

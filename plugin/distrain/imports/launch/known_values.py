@@ -17,11 +17,11 @@ from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, nam
 from distrain.imports.launch.wrappers import chain
 
 ASSIGNMENT = re.compile(r"\w+\+?=")
-# Characters that a shell would interpret if a value that contains them became part of the command's text.
+# A shell would interpret these characters. So a value that contains one of them is not put into the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands that set the variables after them, and the options of these commands that change no value.
+# Commands that set a variable, as in `export NAME=VALUE`, and those of their options that do not change the value.
 SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
-# After one of these commands, the next command may not run: `test -n "$A" && A=1`.
+# After one of these commands, the next command runs only in some cases: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
 # The value of a variable may refer to other variables. Each round replaces one level of references.
 ROUNDS, LONGEST = 20, 4_000
@@ -34,7 +34,7 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
-    # The variables from which the value of a variable was composed.
+    # Maps each variable to the other variables from which its value was composed.
     parts: dict[str, set[str]] = {}
     texts: list[str] = []
     for before, command in zip((None, *commands), commands, strict=False):

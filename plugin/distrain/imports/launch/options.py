@@ -37,8 +37,8 @@ HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
 # Options of pyxis whose values are names and paths, so that a message may show them.
 IN_CONTAINER = {"container-mounts", "container-name", "container-workdir", "mpi"}
 FLAGS, EXCLUDED = ("mpi", "flags"), ("network", "excludeInterfaces")
-# The chart's own flags. They stay unless the source sets others. Without them, Open MPI binds each rank to one CPU of
-# its worker.
+# The chart's own flags: without them, Open MPI binds each rank to one CPU of its worker. If the source sets other
+# values of these flags, the source's values replace them.
 USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 

@@ -25,7 +25,8 @@ MULTIPLE = "multi-prog"
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
 
 
-# A redirection into a file, as in `echo $KEY > ~/.key`; 2>&1 and /dev/null are none.
+# A redirection that writes a file, as in `echo $KEY > ~/.key`. 2>&1 writes no file, and the names in NO_FILE are not
+# files.
 FILE = re.compile(r"(?:\d|&)?>{1,2}\|?(?!&)(.*)", re.DOTALL)
 NO_FILE = {"/dev/null", "/dev/stderr", "/dev/stdout"}
 
@@ -132,7 +133,8 @@ def _of_script(words: Sequence[str], index: int) -> Program:
     setup, left = _split(commands[: places[0]], script)
     left += _behind(commands, places[0], script)
     program = _body(commands[places[0]], found, script)
-    # With `exec`, the program itself receives SIGTERM. Otherwise only the shell would.
+    # Use `exec`, so that the program replaces the shell and receives SIGTERM. Otherwise only the shell would receive
+    # SIGTERM.
     is_exec = setup and not re.match(r"\w+=|exec\s", program)
     body = f"{setup}{'exec ' if is_exec else ''}{program}"
     simple = shell.commands(body)
@@ -185,7 +187,8 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # `time` was a keyword of the shell. It is removed, because `exec time` needs a program called time in the image.
+    # Remove `time`, which is a keyword of the shell here. After `exec`, it would be the name of a program, which the
+    # image may lack.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distrain.imports.launch.known_options import ACCELERATE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
 
-# Options for the number of ranks, of ranks per worker, and of workers.
+# Options that set the number of ranks, of ranks per worker, or of workers.
 SIZE = {
     MPI: names("np n c"),
     HOROVOD: names("np num-proc"),
@@ -28,7 +28,7 @@ WORKERS = {
 ELASTIC = {"min-np", "min-num-proc", "max-np", "max-num-proc", "host-discovery-script"}
 # Names of hostfiles that mpi-operator, ksonnet's openmpi and stable/horovod write.
 HOSTFILES = ("/etc/mpi/hostfile", "/kubeflow/openmpi/assets/hostfile", "/horovod/generated/hostfile")
-# Options with the value that distrain uses itself, so that nothing is lost without the option.
+# Options with their values. distrain uses the same values itself, so leaving out such an option changes nothing.
 SAME = {
     MPI: {("allow-run-as-root", ""), ("launcher", "ssh"), ("bootstrap", "ssh")}
     | {(name, file) for name in names("hostfile machinefile default-hostfile") for file in HOSTFILES},
@@ -60,7 +60,8 @@ def _why(**reasons: str) -> dict[str, str]:
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 
 
-# If an option has no name, its value is the path of the program that starts the ranks.
+# For each program that starts ranks: the options that distrain replaces, and the reason. The empty name stands for the
+# path of the program that starts the ranks.
 WHY: dict[str, dict[str, str]] = {
     MPI: {
         "": PATH,

@@ -17,7 +17,7 @@ SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 # Where a command begins.
 BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)[ \t]*"
-# Shell syntax that is more than simple commands, and the name of this syntax in messages.
+# Patterns of shell syntax that is more than a list of simple commands, each with its name in messages.
 BEYOND = (
     (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
     (rf"{BEGIN}(?:if|case)\s", "a condition"),

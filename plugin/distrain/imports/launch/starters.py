@@ -39,8 +39,8 @@ MODULES = {
     "accelerate.commands.launch": ACCELERATE,
     "deepspeed.launcher.runner": DEEPSPEED,
 }
-# Finds a program that starts ranks anywhere in a text, for example in a script that is too complex to be split into
-# commands.
+# Searches a whole text for the name of a program that starts ranks. Used, for example, for a script that is too complex
+# to be split into commands.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
     r"|accelerate\s+launch\b|-m\s+(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner)\b"
@@ -51,7 +51,7 @@ REFERENCE = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*)|\((?P<pod>[A-Za-z_]\w*)\)"
     r"|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?](?:[^{}]|\{[^{}]*\})*)?\})"
 )
-# A variable with such a name usually holds options, and not the program.
+# A variable whose name contains one of these words usually holds options, and not the program.
 OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|PARAM", re.IGNORECASE)
 # Stands for an option's name if a variable holds options and its value is not known.
 UNKNOWN = "$"

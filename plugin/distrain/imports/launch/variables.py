@@ -10,8 +10,8 @@ from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
 from distrain.imports.secrets import quoting
 
-# Variables that a shell or kubelet sets, and variables such as PATH: lists of folders that scripts extend, and that may
-# be empty at first.
+# Variables that a shell or kubelet sets, and lists of folders such as PATH. Scripts extend such lists, and a list may
+# be empty before.
 ALWAYS = {
     *(
         "HOME",
@@ -64,7 +64,7 @@ OTHERS = {
     **dict.fromkeys(("CPUS_PER_TASK", "CPUS_ON_NODE"), "write the number of workers.cpu"),
     **dict.fromkeys(("NODELIST", "JOB_NODELIST"), "distrain says how the ranks find each other: write no hosts"),
 }
-# NAME=VALUE, including the end of the value, and other commands that set a variable.
+# Finds NAME=VALUE up to the end of the value, and other commands that set a variable.
 ASSIGNED = re.compile(r"""(?<![\w$-])(\w+)\+?=(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\([^)]*\)|[^\s;&|"'])*""")
 SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|mapfile(?:\s+-\w+)*)\s+([A-Za-z_]\w*)")
 

@@ -73,23 +73,24 @@ NAMED = re.compile(
     r"|credentials?|connection_string|extraheader|http-basic[\w.-]*)"
 )
 PROGRAM = re.compile(rf"(?<![\w.$/-])(?:[^\s\"'`;&|()]{{0,200}}/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
-# A word of a command in a script, with or without quotes. Inside quotes, a word contains no space. Otherwise the end of
-# a quoted script would count as a word.
+# A word of a command in a script, with or without quotes. Even in quotes, a word must not contain a space: otherwise
+# the end of a quoted script would count as a word.
 WORD = re.compile(
     r"""(?:[ \t]|\\\n)+(?:"(?P<double>(?:[^"\\]|\\.)*)"(?=[\s;&|)`]|\Z)|'(?P<single>[^']*)'(?=[\s;&|)`]|\Z)"""
     r"""|(?P<plain>(?:[^\s;&|"'`()<>]|"[^"\s]*"|'[^'\s]*')+))"""
 )
-# Only the first words of a command are searched, at most this number.
+# At most this number of words is searched, from the start of a command.
 MOST = 60
 QUOTES = re.compile(r"[\"'\\]*")
-# What a script pipes into a program that logs in, or writes into a file of credentials.
+# Finds `echo` or `printf` if the script pipes its output into a program that logs in, or writes its output into a file
+# of credentials.
 PIPED = re.compile(
     r"""\b(?:echo|printf)((?:\s+(?:"[^"\n]*"|'[^'\n]*'|[^\s;&|"'<>]+))+)\s*"""
     r"(?=\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
     r"|(?:\|\s*(?:sudo\s+)?tee(?:\s+-a)?|>{1,2})\s*[^\s;&|]*(?:token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg)\w*)",
     re.IGNORECASE,
 )
-# Words in the text that PIPED finds which are secret: neither options nor format strings of printf.
+# Finds the secret words in what PIPED has found. Options, and format strings of printf, are not secret.
 ARGUMENT = re.compile(r"""(?<=[\s"'])(?!-)[^\s"'$%][^\s"']*""")
 HERE = re.compile(
     r"(?:\blogin\b|-stdin\b|token|passw|secret|key|\bkinit\b|\bsudo\s+-S)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",

@@ -27,8 +27,8 @@ PROGRAM = re.compile(r"(?=.{1,32}$)[A-Za-z]+\d{0,3}(?:[._+-](?:[A-Za-z]+\d{0,2}|
 VARIABLE = re.compile(r"[A-Za-z_]\w*(?=\+?=)")
 # An option. The value of a single-letter option may be in the same word, as in -pPASSWORD.
 OPTION = re.compile(r"--[A-Za-z][A-Za-z_-]{0,40}(?==|$)|-[A-Za-z](?!\w*=)")
-# Known sub-commands: the first argument of a program, which says what the program did. Any other first argument may be
-# a password, so messages do not show it.
+# Known sub-commands, such as `login` in `docker login`. A message may show them, because they say what the program did.
+# Any other first argument may be a password, so messages do not show it.
 SUB_COMMANDS = {
     *("activate", "add", "alias", "apply", "auth", "build", "clone", "config", "configure", "copy", "cp", "create"),
     *("download", "export", "extract", "fetch", "get", "host", "import", "init", "install", "launch", "load", "login"),

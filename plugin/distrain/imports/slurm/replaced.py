@@ -88,6 +88,7 @@ def carry_exported(draft: Draft, variables: str, place: str) -> None:
                 ("env",), [draft.credentials.env({"name": name, "value": value})], f"{place}: {quoting.key(name)}"
             )
         else:
-            # A message shows no values here. If the text is not a valid name, it is the rest of a value.
+            # Do not show the value. If the name is not valid, do not show it either: it is the rest of a value that
+            # contains a comma.
             shown = f"{place}: {quoting.key(name)}" if name.isidentifier() else place
             draft.drop(shown, "no pod has the variables of the shell that ran sbatch; set them in env")

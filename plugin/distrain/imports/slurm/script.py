@@ -26,7 +26,8 @@ RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|he
 OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
 REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
 WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
-# All characters except a backslash at the end of a line: when they are blanked, each word keeps its line number.
+# Matches all characters that can be replaced by spaces without changing the line number of a word. A backslash at the
+# end of a line does not match, nor does its line break.
 BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
 # Matches a script's first line if it names a shell whose syntax the import can read.
 SHELL = re.compile(r"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?\b(?:ba|da|a|k|z)?sh\b")
@@ -229,8 +230,8 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
     words = [word.text for word in command.words]
     start = chain(words).program
     inner = shell.script_of(words[start:])
-    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. If a redirection
-    # follows SCRIPT, only a second shell around the program can interpret the redirection.
+    # If the program is itself `bash -c SCRIPT`, the preparing commands go to the beginning of SCRIPT. A redirection
+    # after SCRIPT is outside of this shell, so it needs a second shell around the program.
     if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
         words[start + inner] = setup + words[start + inner]
         return words

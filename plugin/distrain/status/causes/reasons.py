@@ -133,7 +133,8 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         return Reason(leaves.why, leaves.next)
     trains, lacks = phase.word in (Word.RUNNING, Word.RESCALING), lacks_pods(found.pods, job)
     if trains and not lacks and all(map(runs, unreplaced(found.pods, job))):
-        # Earlier ends of containers explain nothing here, because the run has made steps since then.
+        # The run makes steps, so do not look at containers that ended earlier: the run has recovered from these
+        # failures.
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)

@@ -22,21 +22,21 @@ from distrain.workload.manifest import WORKER
 
 # A pause of less than LEAST seconds without a step line is a stall only if a rank logs that it waits for the others.
 LEAST = 300
-# Ranks count as stalled after more than INTERVALS times the usual pause between two step lines, and more than PAUSES
-# times the longest pause.
+# A run counts as stalled if no step line comes for INTERVALS times the usual pause between two step lines, and for
+# PAUSES times the longest pause so far.
 INTERVALS, PAUSES = 5, 2
-# The limit of LONGEST seconds applies to the first steps (because they compile), and to an evaluation, a checkpoint or
-# the end.
+# At some times a run may write no step line for LONGEST seconds: at the first steps, because they compile, at an
+# evaluation or a checkpoint, and after the last step.
 LONGEST = 1800
-# The limit of LATE_START seconds applies before the first step if a rank waits for the others: not all ranks compile
-# equally fast.
+# Some ranks compile more slowly than others. So before the first step, a rank may wait for the others for LATE_START
+# seconds.
 LATE_START = 600
 # The first LINES_THAT_COMPILE step lines after a start may come late, because their steps compile. They do not show the
 # usual pause between two steps.
 LINES_THAT_COMPILE = 3
 # The first line after a start, which the trainer or one of the chart's scripts writes.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)
-# Programs log such words before they do something other than training steps.
+# A program that logs one of these words may be doing something other than training steps.
 BUSY = re.compile(
     r"\b(?:sav|writ|checkpoint|evaluat|validat|test|upload|compil|autotun)ing\b|\b(?:evaluation|validation|compilation)\b",
     re.IGNORECASE,

@@ -12,7 +12,7 @@ from distrain.workload.wording import listed
 
 # Kubernetes itself sets these finalizers. They keep an object until the objects that it owns (here its pods) are gone.
 WAITS_FOR_PODS = ("foregroundDeletion", "orphan")
-# A pod may end up to LATE_SECONDS late. The time of deletion already includes the grace period.
+# A pod counts as late only LATE_SECONDS after its deletion time, which already includes the grace period.
 LATE_SECONDS = 60
 INITIALIZING = "PodInitializing"
 

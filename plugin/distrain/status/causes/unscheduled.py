@@ -19,8 +19,8 @@ from distrain.progress.start import is_unseen, not_scheduled, role_of
 from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted, listed
 
-# After its reasons the scheduler's message says whether ending pods of lower priority would make room. If a claim does
-# not exist, Kubernetes 1.34 appends "not found" to the message twice.
+# The end of the scheduler's message, after its reasons. It says whether pods of lower priority could make room by
+# ending. If a claim does not exist, Kubernetes 1.34 also appends "not found" twice.
 REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$|(?<=not found)\. not found$")
 INSUFFICIENT = re.compile(r"Insufficient ([\w./-]*\w)")
 # On a node with the message NO_VICTIMS, the pod would have room if other pods ended.

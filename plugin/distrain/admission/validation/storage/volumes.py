@@ -11,8 +11,8 @@ from distrain.admission.validation.storage.claims import of_claim
 from distrain.admission.validation.storage.projections import of_items, of_mode, of_projected
 
 ONE_TYPE = "may not specify more than 1 volume type"
-# The volume types that people use, in the order in which the API server validates them. The API server validates other
-# volume types between these.
+# The common volume types, in the order in which the API server validates them. The API server also knows other volume
+# types, which are left out here.
 FIRST_TYPES = (
     *("emptyDir", "hostPath", "gitRepo", "secret", "nfs", "persistentVolumeClaim", "downwardAPI", "configMap"),
     *("projected", "csi", "ephemeral"),
