@@ -47,9 +47,9 @@ def _summary(found: Sequence[Score]) -> str:
     errors, constant = _mean([each.error for each in found]), _mean([each.constant for each in found])
     largest, low = max(abs(each.error) for each in found), sum(each.efficiency < 0.8 for each in found)
     return (
-        f"{len(found)} sizes of {len(_counted())} tables, {low} of them below an efficiency of 0.8: the mean error is\n"
-        f"{errors:.1%}, the largest {largest:.1%}. Constant efficiency, that of the largest fitted size, is off by "
-        f"{constant:.1%} in the mean."
+        f"The model predicted {len(found)} sizes of {len(_counted())} tables; {low} of these sizes have an efficiency\n"
+        f"below 0.8. The mean error is {errors:.1%}, and the largest error is {largest:.1%}. If one assumes instead\n"
+        f"that the efficiency of the largest fitted size does not change, the mean error is {constant:.1%}."
     )
 
 
@@ -69,7 +69,7 @@ def _of(errors: Sequence[float]) -> tuple[str, str]:
 
 def _all() -> str:
     errors = [score.error for table in tables() for score in table.scores]
-    return f"Counted with these, the mean error over all {len(errors)} sizes would be {_mean(errors):.1%}."
+    return f"Together with these tables, the mean error over all {len(errors)} sizes would be {_mean(errors):.1%}."
 
 
 def _left_out() -> Iterator[str]:
@@ -96,7 +96,8 @@ def reached() -> dict[str, float]:
 def _reached() -> str:
     shares = sorted(reached().values())
     low, high = shares[len(shares) // 4], shares[3 * len(shares) // 4]
-    return f"{median(shares):.0%} in the median of {len(shares)} tables, half of them between {low:.0%} and {high:.0%}"
+    half = f"half of the tables are between {low:.0%} and {high:.0%}"
+    return f"the median of {len(shares)} tables is {median(shares):.0%}, and {half}"
 
 
 def _points() -> Iterator[str]:
