@@ -39,7 +39,7 @@ class Network:
         return f"{self.name}-{number}"
 
     def start_worker(self, number: int) -> None:
-        """Start a worker. The worker may have run and ended before."""
+        """Start a worker. A worker that has run before and has ended can be started again."""
         tmp = self.pod.folder / f"tmp{number}"
         tmp.mkdir(exist_ok=True)
         tmp.chmod(0o777)

@@ -163,7 +163,9 @@ def make_key(path: Path) -> None:
 
 @functools.cache
 def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[str]:
-    """Copy the scripts to a folder and replace texts in them. `replaced` contains pairs of a former and a new text.
+    """Copy the scripts to a folder and replace texts in them.
+
+    `replaced` contains pairs: a text to replace, and the new text.
 
     All tests use the same folder, so that Python compiles the modules only once.
     """

@@ -17,8 +17,7 @@ from tests.matrix import one_of
 
 Values = dict[str, Any]
 
-# Values that must be set before other values have an effect. For example, s3.endpoint has an effect only if the data is
-# in S3.
+# Values under which the other values have an effect. For example, s3.endpoint has an effect only if the data is in S3.
 CONTEXT = yaml.safe_load(
     """
 workers: {gpus: 1, topology: {policy: spread}}
@@ -75,7 +74,7 @@ SAMPLES: dict[str, Any] = {
     "monitoring.interval": "15s",
 }  # fmt: skip
 NO_TEST = "Without an all-reduce there is no test to leave out."
-# Values that have no effect on a kind of job, each with the reason.
+# Pairs of a job kind and a value without effect on this kind, each with the reason.
 IGNORED = {
     ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
     **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},

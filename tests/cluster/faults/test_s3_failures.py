@@ -45,8 +45,8 @@ def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace,
     with faults.refusing_s3(REFUSING_PORT):
         wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
         with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-            # The trainer tries for ten minutes to write the model. Then the launcher starts the ranks again, and S3
-            # refuses their first request.
+            # The trainer tries for ten minutes to write the model, and then fails. The launcher restarts the ranks, and
+            # S3 refuses their first request.
             assert namespace.wait_for_end(seconds=1500) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]

@@ -2,9 +2,9 @@
 
 The tests make each change with a git commit.
 
-The run trains. A refresh restarts no pod, and neither does a commit that changes no value. The run is rescaled twice,
-then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its job by hand. Argo
-CD or Flux creates a new job, which ends at once because the run is finished.
+The run trains. While the run trains, no pod restarts after a refresh, or after a commit that changes no value. The run
+is rescaled twice, then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its
+job by hand. Argo CD or Flux creates a new job, which ends at once because the run is finished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Test `helm test`: an all-reduce in a second job with the shape of the run, and the Pod that judges this job."""
+"""Test `helm test`. A second job with the same pods as the run makes an all-reduce, and a Pod checks the job's result.
+"""
 
 from __future__ import annotations
 
