@@ -14,7 +14,7 @@ from tests.cluster.why.causes import gang
 from tests.cluster.why.conftest import Explain
 from tests.cluster.why.table import SORTS
 
-# `make test` tries the first cause of each category, so a cause that disturbs other tests is never the first.
+# `make test` tries the first cause of each category, unless this cause disturbs other tests.
 FULL = pytest.mark.full
 PARAMETERS = [
     pytest.param(case, id=case.name, marks=[FULL] if number or case.disturbs else [])

@@ -8,7 +8,7 @@ from typing import Any
 
 Object = dict[str, Any]
 LONG = "x" * 64
-# For each kind of text: a tuple of valid examples, and a tuple of examples that are invalid in at least some fields.
+# Each constant has two tuples: valid examples, and examples that are invalid in some fields or in all.
 NAMES = ("main", "a", "side-1"), ("", "Main", "a.b", "a_b", LONG, "-a", "a\n")
 KEYS = ("app", "example.com/tier", "a_b.C"), ("", "a b", "Example.com/x", "/x", "a/", "a/b/c", LONG, "-a", f"{LONG}/a")
 VALUES = ("x", "", "A_b.c", "y"), ("a b", "-", LONG, "é")
@@ -47,7 +47,7 @@ class Chance:
         return {"key": self._of(KEYS), "operator": operator, **values}
 
     def _of(self, values: tuple[Sequence[Any], Sequence[Any]]) -> Any:
-        """Choose a valid value. With a small probability, choose a value that may be invalid."""
+        """Choose a valid value. With a small probability, choose one that may be invalid."""
         return self.random.choice(values[1] if self._wrong() else values[0])
 
     def _wrong(self) -> bool:

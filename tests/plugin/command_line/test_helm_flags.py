@@ -19,7 +19,7 @@ from lab.builds import golang
 # Matches a line of Helm's help: the flag's short form, its long name, and the type of its value. A flag that takes no
 # value has no type in this line.
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULTILINE)
-# In Helm 4, --wait may be given with a value, but is still used as a switch.
+# Helm 4 also accepts a value for --wait, but users still write this flag without one.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
 NO_NAME = "is not a valid release name: use a-z, 0-9 and -, 53 characters at most"
