@@ -72,8 +72,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if os.environ.get("FULL") != "1":
         monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
     for name in HELM_SETS:
-        # monkeypatch must set the variable before it deletes it. Then monkeypatch restores the variable even if a
-        # command sets it from a flag.
+        # Set the variable before deleting it, so that monkeypatch remembers that it was not set. If a command then sets
+        # the variable from a flag, monkeypatch removes it again after the test.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)

@@ -11,7 +11,7 @@ from distrain.imports.draft import Draft
 from distrain.kube import quantities
 
 Job = dict[str, Any]
-# For each kind of job, the field that contains its replica specs.
+# REPLICAS maps a kind of job to the name of the field that contains its replica specs.
 REPLICAS = {
     "MPIJob": "mpiReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",

@@ -14,7 +14,8 @@ UNCARRIED = (("metadata", "name"), ("metadata", "uid"))
 
 def is_told(path: Path, found: str, draft: Draft, file: str) -> bool:
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
-    # In the list, a place such as "spec.a.command[2]: mpirun" means a part of the value at the path spec.a.command[2].
+    # A place in the list may name only a part of a value: "spec.a.command[2]: mpirun" is a part of the value at
+    # spec.a.command[2].
     if path in UNCARRIED or any(
         text(path).startswith(place) or place.startswith(f"{text(path)}: ") for place in places
     ):

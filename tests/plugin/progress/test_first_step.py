@@ -1,4 +1,4 @@
-"""Test when a job counts as training: when it has logged JSON lines, or when its ranks have run for some time."""
+"""Test when a job counts as training: once it has logged JSON lines, or once its ranks have run for some time."""
 
 from __future__ import annotations
 

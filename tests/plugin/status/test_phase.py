@@ -18,7 +18,7 @@ from distrain.workload.live_job import in_order, live_job
 from tests.plugin.objects import Object
 from tests.plugin.status.runs import FIXED, MPI, MPI_V1, MX, PLAIN, PYTORCH, TF, changed, pod, step, stuck, unplaced
 
-# KINDS maps a kind of job to its objects and to the roles of its pods.
+# KINDS maps a kind of job to two lists: its objects, and the roles of its pods.
 KINDS = {
     "MPIJob": ([MPI], ["launcher", "worker", "worker"]),
     "MPIJob-v1": ([MPI_V1], ["launcher", "worker", "worker"]),

@@ -1,6 +1,6 @@
-"""Insert line breaks, quotes and semicolons into each text of a source.
+"""Replace each text of a source by a text with line breaks, quotes and semicolons.
 
-Test that they never become a value or command of their own.
+Test that no part of this text becomes a value or command of its own.
 """
 
 from __future__ import annotations
