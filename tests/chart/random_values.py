@@ -198,8 +198,8 @@ POOLS: dict[str, Pool] = {
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
-    # The chart accepts each of the other optimizers only with certain strategies. A longer list would also change the
-    # random values of every seed.
+    # Each of the other optimizers is possible only with certain strategies. A longer list would also change the random
+    # values of every seed.
     "optimizer": one("sgd", "adam"),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),

@@ -111,8 +111,7 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables. Those that every rank has are left out; test_pods.py tests them.
-        """
+        """Return a role's environment variables. Those that every rank has are left out; test_pods.py tests them."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 

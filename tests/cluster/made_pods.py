@@ -246,8 +246,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
 
 
 def _needed(trial: Trial) -> Iterator[Object]:
-    """Yield the objects that must exist before the job's pods: the hostfile's ConfigMap, and the ServiceAccounts.
-    """
+    """Yield the objects that must exist before the job's pods: the hostfile's ConfigMap, and the ServiceAccounts."""
     for document in documents(trial.manifest):
         if document["metadata"]["name"].endswith("-hostfile"):
             yield document

@@ -1,5 +1,4 @@
-"""Test what the pods' scripts report about a killed program, and what a new launcher learns about earlier launchers.
-"""
+"""Test what the pods' scripts report about a killed program, and what a new launcher learns about earlier launchers."""
 
 from __future__ import annotations
 

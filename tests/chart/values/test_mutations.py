@@ -186,8 +186,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule of the chart prints this error, and names the refused value or the missing value.
-    """
+    """Return whether a rule of the chart prints this error, and names the refused value or the missing value."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

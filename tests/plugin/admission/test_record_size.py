@@ -1,5 +1,4 @@
-"""Test the estimated size of the release record: which chart files it includes, and that it is never too large.
-"""
+"""Test the estimated size of the release record: which chart files it includes, and that it is never too large."""
 
 from __future__ import annotations
 

@@ -154,8 +154,7 @@ class Maker:
         return {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": resources}
 
     def resize(self, spec: Object, status: Object) -> None:
-        """Show in the pod's status that some containers are being resized: requested, in progress or infeasible.
-        """
+        """Show in the pod's status that some containers are being resized: requested, in progress or infeasible."""
         random = self.random
         states = []
         for container in spec["containers"]:

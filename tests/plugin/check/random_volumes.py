@@ -60,8 +60,7 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
 
 
 def _of_set(maker: Maker, workload: Object) -> Iterator[Object]:
-    """Yield a claim left over from an earlier StatefulSet with one pod, and a volume reserved for this claim.
-    """
+    """Yield a claim left over from an earlier StatefulSet with one pod, and a volume reserved for this claim."""
     random, spec = maker.random, workload["spec"]
     if not spec.get("volumeClaimTemplates") or spec["replicas"] > 1 or random.random() < 0.3:
         return

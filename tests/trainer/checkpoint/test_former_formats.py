@@ -75,7 +75,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
-    # Format 1 did not contain the learning rate, which each step sets anyway.
+    # Format 1 did not contain the learning rate, because each step sets it anyway.
     assert not {*lacking} - {"optimizer.learning_rate"}
 
 

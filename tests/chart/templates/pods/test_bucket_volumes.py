@@ -1,5 +1,4 @@
-"""Test that values alone are enough to mount buckets and other volumes as the vendors' documentation shows it.
-"""
+"""Test that values alone are enough to mount buckets and other volumes as the vendors' documentation shows it."""
 
 from __future__ import annotations
 

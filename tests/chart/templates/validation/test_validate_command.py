@@ -1,5 +1,4 @@
-"""Test rules on the user's own program (templates/validate): values with which every pod would fail are refused.
-"""
+"""Test rules on the user's own program (templates/validate): values with which every pod would fail are refused."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ def fields(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
 
 
 def pod_fields(pod: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of the pod spec at this path and of its first container, and of both security contexts.
-    """
+    """Yield the fields of the pod spec at this path and of its first container, and of both security contexts."""
     container = at(pod, "containers")
     for path, each in ((place, pod), ((*place, "containers", 0), container)):
         yield from fields(each, path)

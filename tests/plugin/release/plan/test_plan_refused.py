@@ -1,5 +1,4 @@
-"""Test which upgrades are refused: those without any change, and those whose job would train from the beginning.
-"""
+"""Test which upgrades are refused: those without any change, and those whose job would train from the beginning."""
 
 from __future__ import annotations
 
