@@ -135,8 +135,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Reduce the number of pods in a job's values. The lab creates many jobs at once and could not hold all their pods.
-    """
+    """Reduce the number of pods in a job's values, because the lab cannot hold all pods of so many jobs at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -159,10 +158,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Return the manifest without hooks.
-
-    Its pods name the classes of these tests and a scheduler that does not exist. No scheduler places its pods.
-    """
+    """Return the manifest without hooks. Its pods name the classes of these tests, and no scheduler places them."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]

@@ -263,10 +263,7 @@ def _is_labelled(item: Object, selector: str) -> bool:
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector's terms about spec.nodeName.
-
-    The value "" selects pods without a node. Ignore other terms.
-    """
+    """Apply a field selector's terms about spec.nodeName; "" means pods without a node. Ignore other terms."""
     node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
     named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
     return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])

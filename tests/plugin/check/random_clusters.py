@@ -72,9 +72,7 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the gang's namespace.
-
-    Besides workloads, `gang` may contain claims, volumes and storage classes.
+    """A cluster, a gang, and its namespace. `gang` may also contain claims, volumes and storage classes.
 
     Some policies in `items` are created by the gang's manifest. `of_manifest` contains their names.
     """
@@ -352,8 +350,7 @@ def _of_manifest(random: Random, case: Case) -> frozenset[str]:
     if random.random() < 2 / 3:
         return frozenset()
     quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota" and not _counts_claims(item)]
-    # Some PriorityClasses stay in the cluster: if a snapshot has none, the check assumes that the user could not read
-    # them.
+    # Keep some PriorityClasses in the cluster: a snapshot without any counts as if the user could not read them.
     return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
 
 
@@ -370,10 +367,7 @@ def name_of(item: Object) -> str:
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
-    """Return the object.
-
-    If it is a quota, set its usage from `used`, whose keys have the form "namespace/name".
-    """
+    """Return the object. If it is a quota, set its usage from `used`, which is keyed by "namespace/name"."""
     if item["kind"] != "ResourceQuota":
         return item
     name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
