@@ -227,8 +227,8 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# The values of these keys come from a separate random generator, so that the other values of a seed do not depend on
-# them. See random_values.
+# The values of these keys come from a separate random generator. So the other values of a seed stay the same if such a
+# key is added or left out. See random_values.
 APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
@@ -237,7 +237,7 @@ def is_apart(path: str, entry: Schema) -> bool:
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return random values for some keys. The values may break the chart's rules on combinations of values."""
+    """Return random values for some keys. The chart may refuse some combinations of these values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -252,7 +252,7 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def random_values(chance: random.Random, seed: int) -> Values:
-    """Return random values for a request of this seed. They may break the chart's rules on combinations of values.
+    """Return random values for a request of this seed. The chart may refuse some combinations of these values.
 
     The keys in APART, and the keys that values.yaml leaves out, get their values from separate random generators. So if
     a test leaves these keys out, all other values, and the pods made from them, stay the same.
@@ -293,7 +293,7 @@ def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) ->
 
 
 def careless_values(seed: int) -> Values:
-    """Return values that the schema accepts, but that the chart's rules on several values may refuse."""
+    """Return values that the schema accepts. The chart may still refuse some combinations of them."""
     return random_values(random.Random(seed), seed)
 
 

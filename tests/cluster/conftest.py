@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Return a function that prints a measurement, although pytest captures the output."""
+    """Return a function that prints a measurement at once, past pytest's capturing of output."""
 
     def told(text: str) -> None:
         with capsys.disabled():
@@ -194,7 +194,10 @@ def on_s3(bucket: None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """Create a namespace that enforces the Pod Security Standard that the test module names in POD_SECURITY."""
+    """Create a namespace.
+
+    The variable POD_SECURITY of the test module names the Pod Security Standard that it enforces.
+    """
     with _made_namespace(kube_cluster, request.node, getattr(request.module, "POD_SECURITY", "restricted")) as made:
         yield made
 

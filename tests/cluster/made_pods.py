@@ -35,8 +35,8 @@ Object = dict[str, Any]
 # The lab has no scheduler with this name, so these pods never start. Pods for which the chart sets no schedulerName get
 # this name.
 NOBODY = "nobody"
-# All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a class
-# that does not exist.
+# All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a missing
+# class.
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
@@ -371,7 +371,7 @@ def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -
 
 
 def _hostfiles(namespace: str) -> dict[str, str]:
-    """Return the hostfiles from the namespace's ConfigMaps: job name -> hostfile."""
+    """Return the hostfiles from the namespace's ConfigMaps, keyed by job name."""
     found = {}
     for config in _get(namespace, "configmaps"):
         if "hostfile" in (config.get("data") or {}):

@@ -2,9 +2,9 @@
 
 The program runs in Cosmic Ray's Python environment, without the project's modules.
 
-Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants: a
-condition that is always true or false, a removed statement, an exception that is no longer caught, and a changed
-number.
+Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants. In
+these, a condition is always true or false, a statement is removed, an exception is no longer caught, or a number is
+changed.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 
 @pytest.fixture
 def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
-    """Return a function that sets the values which the fake Helm reports for every release."""
+    """Return a function that sets the values of every release. The fake Helm returns these values."""
     values, helm = tmp_path / "values.json", tmp_path / "helm"
     helm.write_text(HELM.format(values=values))
     helm.chmod(0o755)

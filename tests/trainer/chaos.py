@@ -41,7 +41,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The processes that may be killed, under the names that killed.py uses."""
+        """The names of the processes that may be killed, as killed.py uses them."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 

@@ -1,6 +1,6 @@
 """Test that an image is built only if its content changes.
 
-Also test that a container runtime can load an image that consists of programs only.
+Also test that a container runtime can load an image that contains nothing but a program.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 @dataclass
 class Network:
-    """The network of a launcher, which has the first address, and of workers, which have the next addresses.
+    """The network of a launcher and its workers.
+
+    The launcher has the first address, and the workers have the next ones.
 
     All pods share one folder, but each pod has its own /tmp.
 

@@ -49,7 +49,7 @@ POD_SPEC: dict[str, Any] = {
     "terminationGracePeriodSeconds": 7,
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
 }
-# Sample values for entries of the schema that have no examples and no choices, or whose only example is the default.
+# Sample values for entries of the schema that have neither examples nor choices, or only the default as an example.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
@@ -94,7 +94,7 @@ def samples(path: str, entry: Schema, base: Values) -> list[Any]:
 
 @functools.cache
 def base(kind: str) -> Values:
-    """Return the values to which the tested value is added: CONTEXT, and the values that select the kind."""
+    """Return the values to which a test adds the value that it tries: CONTEXT, and the values that select the kind."""
     values: Values = CONTEXT
     gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):

@@ -1,4 +1,4 @@
-"""Test that Helm refuses values with a single mistake of any kind, and names the mistake's place.
+"""Test that Helm refuses values with a single mistake, whatever the mistake is, and names its place.
 
 Helm must accept values that are exactly at a limit.
 """

@@ -1,4 +1,4 @@
-"""Test that a number gives the same job in a values file and in --set, which turns fractions into text."""
+"""Test that a number gives the same job in a values file and with --set, where Helm reads fractions as text."""
 
 from __future__ import annotations
 

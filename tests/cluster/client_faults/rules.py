@@ -1,4 +1,4 @@
-"""Check the rules that docs/plugin.md promises for a command that is hit by a fault."""
+"""Check that a command keeps the promises of docs/plugin.md when a fault hits it."""
 
 from __future__ import annotations
 

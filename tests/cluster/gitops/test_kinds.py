@@ -127,7 +127,7 @@ def _assert_no_pods(namespace: Namespace) -> None:
 
 
 def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
-    """Assert that a new job of a finished run ends at once, because the run's record says that the run is finished."""
+    """Assert that a new job of a finished run ends at once, without training."""
     before = head(namespace)
     wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
     assert _outcome(namespace, kind) == "Succeeded"

@@ -1,4 +1,4 @@
-"""Test that `status` names the cause that blocks a run, and the next step.
+"""Test that if a run is blocked, `status` names the cause and the next step.
 
 The test runs `status` with the permissions of an ordinary user.
 

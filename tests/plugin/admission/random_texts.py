@@ -1,4 +1,4 @@
-"""Choose texts, labels and selectors at random: examples that are valid, and examples that are not."""
+"""Choose texts, labels and selectors at random, valid and invalid ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESOURCES = (
 
 
 class Chance:
-    """Makes random choices. `share` is the probability with which a field gets a value that may be invalid."""
+    """Makes random choices. `share` is the probability that a field gets a value that may be invalid."""
 
     def __init__(self, chance: random.Random) -> None:
         self.random = chance

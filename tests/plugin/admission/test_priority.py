@@ -1,4 +1,4 @@
-"""Test which PriorityClass pods get, and that pods that contradict their PriorityClass are refused."""
+"""Test which PriorityClass a pod gets, and that a pod is refused if it contradicts its PriorityClass."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """Return a pod whose namespace has the pod's name, so that a test can distinguish pods by their namespaces."""
+    """Return a pod in a namespace of the same name, so that a test can recognize the pod by its namespace."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 

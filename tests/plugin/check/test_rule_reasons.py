@@ -1,4 +1,4 @@
-"""Test the reasons that a check gives if no node is short of resources, but rules between pods exclude every node."""
+"""Test the reasons of a check if the nodes have enough resources, but rules between pods exclude every node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the pods that a TrainJob, JobSet or MPIJob v1alpha1 creates, in the form of a job of the Kubeflow operators.
+"""Compute the pods that a TrainJob, JobSet or MPIJob v1alpha1 creates, written as a job of the Kubeflow operators.
 
 The tests compare the rendered job with this job. To be independent, this module uses no code of the import. Sources:
 pkg/runtime and its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of

@@ -37,8 +37,8 @@ spec:
 SECRETS = ("hunter2", "s3cr3t")
 # A runtime with one of these mlPolicies is refused, because none of distrain's job kinds can run it.
 REFUSED = ("jax", "xgboost", "flux")
-# In these files, the compared jobs differ in a field that the import lists as left out. Each file is mapped to the
-# paths of this field in the compared job and in the source.
+# In these files, the compared jobs differ in a field that the import lists as left out. LISTED maps each file to two
+# paths of this field: the path in the compared job, and the path in the source.
 LISTED = {
     "examples/02-runtime-patches.yaml": ("spec.containers[0].env[1]", "spec.trainer.env[1]"),
     "runtimes/torch_distributed_with_cache.yaml": (

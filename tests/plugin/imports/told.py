@@ -8,7 +8,7 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path, text
 from tests.plugin.imports.comparison import spelled_out
 
-# Fields that need not be carried over: the run's name, and the uid, which the API server sets.
+# Fields that the import need not carry over: the run's name, and the uid, which the API server sets.
 UNCARRIED = (("metadata", "name"), ("metadata", "uid"))
 
 

@@ -54,7 +54,7 @@ def broken_text(random: Random, text: bytes) -> bytes:
 
 
 def _places(tree: Any) -> Any:
-    """For each part of the tree, yield the map or list that contains the part, and the part's key or index there."""
+    """For each part of the tree, yield its parent (a map or a list), and its key or index in the parent."""
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree))) if isinstance(tree, list) else []
     for key in keys:
         yield tree, key

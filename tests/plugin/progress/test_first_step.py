@@ -39,7 +39,7 @@ def _state(*texts: str | None, role: str = "launcher") -> JobState:
 
 
 def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, after: float = 0.0) -> str:
-    """Return the stage that the job has reached if it has been in this state for `after` seconds."""
+    """Return the job's stage after it has been in this state for `after` seconds."""
     steady = Steady()
     reached(state, job, program, steady, 100.0)
     return reached(state, job, program, steady, 100.0 + after)

@@ -1,4 +1,4 @@
-"""Test that changes of a release of Argo CD or Flux are only planned, never made, with real Helm and a fake API."""
+"""Test that a release of Argo CD or Flux is never changed: changes are only planned. Use real Helm and a fake API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Test the figures of a report: times of pods whose clocks differ, rates, parts of a step, bytes of the all-reduce."""
+"""Test the figures of a report: times from pods with different clocks, rates, parts of a step, bytes of the all-reduce.
+"""
 
 from __future__ import annotations
 

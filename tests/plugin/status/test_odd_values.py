@@ -1,4 +1,7 @@
-"""Put odd values into each field of a step line and a record, and test that `status` neither fails nor shows them."""
+"""Put odd values into each field of a step line and of a record.
+
+Test that `status` does not fail and does not show them.
+"""
 
 from __future__ import annotations
 

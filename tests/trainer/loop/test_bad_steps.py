@@ -1,4 +1,4 @@
-"""Test that after bad steps the weights are not saved, and that good checkpoints are kept."""
+"""Test that bad steps do not lead to checkpoints, and that the good checkpoints are kept."""
 
 from __future__ import annotations
 

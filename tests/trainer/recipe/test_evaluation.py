@@ -1,4 +1,4 @@
-"""Test that the model is tested after the requested epochs, on each test sample, and that the best one is kept."""
+"""Test that the model is tested on all test samples after the requested epochs, and that the best model is kept."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
 
 def without_code(asked: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method of the client such that a 404 has no S3 error code, as if a proxy had sent its own error page."""
+    """Wrap a method of the client so that its 404 errors have no S3 error code, like an error page of a proxy."""
 
     def ask(**given: Any) -> Any:
         try:

@@ -131,7 +131,8 @@ def test_model_with_control_flow_has_the_gradients_of_a_model_without(digits: Pa
 
 
 @pytest.mark.parametrize("name", one_of(["mxnet-kvstore", "mxnet-horovod"]))
-# In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+# An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+# sample.
 @pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
 def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path

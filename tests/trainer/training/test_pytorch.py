@@ -130,8 +130,8 @@ for seed in (1, 2, 1):
 print(len(torch.cuda._queued_calls) - stored, numbers[0] == numbers[2] != numbers[1])
 """
 
-# Script whose argument is a JSON object that maps names to scripts. It runs each of these scripts, and prints their
-# outputs as JSON.
+# The argument of this script is a JSON object that maps names to scripts. It runs each of these scripts, and prints
+# their outputs as JSON.
 RUN_EACH = """
 import contextlib, io, json, sys, traceback
 printed = {}
@@ -247,7 +247,8 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
     alone: Alone, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+    # An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+    # sample.
     first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=alone.optimizer)
 
     own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]

@@ -125,7 +125,8 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             for when in ("start", "end")
         }
 
-    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+    # An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+    # sample.
     alone, two = weights_after(1, 1436), weights_after(2, 718)
 
     assert any(not np.array_equal(first, second) for first, second in zip(*two["start"], strict=True))

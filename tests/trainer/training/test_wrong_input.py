@@ -1,4 +1,4 @@
-"""Test that wrong input ends all ranks of a run, in every program with the same error line and exit code.
+"""Test that wrong input ends all ranks of a run, with the same error line and exit code in every program.
 
 The starter of a program (conftest.py) waits until all ranks have ended. So a test fails if a rank does not end in time.
 """

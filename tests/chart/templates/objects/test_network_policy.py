@@ -146,8 +146,8 @@ def test_job_of_helm_test_is_a_run_of_its_own(helm: Path, kind: str) -> None:
     assert [one for one in namespace.of("run1") for pod in test if namespace.connects(pod, one, 2222)] == []
 
 
-# Maps values to the ports on which the pods may reach S3, and to whether they may reach the cloud's services for role
-# credentials.
+# Maps values to two facts: the ports on which the pods may reach S3, and whether they may reach the cloud's service for
+# role credentials.
 REACHED: dict[str, tuple[tuple[str, ...], set[int], bool]] = {
     "none": ((), set(), False),
     "own-server": (S3, {9000}, False),

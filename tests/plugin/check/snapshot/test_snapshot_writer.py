@@ -1,4 +1,4 @@
-"""Test that a snapshot contains everything that a check reads: it gives the same answer as a live check."""
+"""Test that a check of a snapshot gives the same answer as a live check, so the snapshot contains all that it needs."""
 
 from __future__ import annotations
 

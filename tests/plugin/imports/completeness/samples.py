@@ -50,7 +50,7 @@ class Samples:
 
 
 def fields(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Yield the path and the schema of each field of an object, but not of the fields below."""
+    """Yield the path and the schema of each direct field of an object."""
     for key, each in schema.get("properties", {}).items():
         yield (*path, key), each
 

@@ -1,4 +1,4 @@
-"""Test that no field of a job is dropped silently: each field of the CRDs becomes a value or is listed."""
+"""Test that no field of a job is dropped silently: the import makes a value of each field of the CRDs, or lists it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether a value of the source reaches the import's values, or its path is in the list of left-out values."""
+"""Tell whether the import carries a value of the source over, or lists its path among the left-out values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -
 
 
 def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[str]:
-    """Import a job, and return the parts of the value at a path that the import neither carries over nor lists.
+    """Import a job. Return those parts of the value at a path that the import neither carries over nor lists.
 
     A path that a refusal names counts as listed.
     """

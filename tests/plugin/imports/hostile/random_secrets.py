@@ -102,7 +102,7 @@ class Planter:
         return [{"name": name, "value": value} for name, value in self.env().items()]
 
     def commands(self) -> list[str]:
-        """Return shell commands that log in, or that set variables to credentials."""
+        """Return shell commands that log in, or that assign credentials to variables."""
         found = [self.filled(form) for form in self.random.sample((*LOGINS, *OF_SHELL), 4)]
         return [*found, *(f"export {name}={shlex.quote(value)}" for name, value in self.env().items())]
 

@@ -1,4 +1,4 @@
-"""Test what `status` reports about deletions that do not finish, sidecars that keep running, and init containers."""
+"""Test what `status` reports about deletions that do not finish, sidecars that do not end, and init containers."""
 
 from __future__ import annotations
 
