@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parent
 OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
 # A test module that needs other operators than the default ones names them in a variable `OPERATORS`.
 OPERATORS = "OPERATORS"
-# The tests create this file when they start the lab. It is removed together with the lab.
+# The tests create this file when they start the lab. This file is removed together with the lab.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
@@ -181,7 +181,7 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 def bucket(lab: None) -> None:
     """Create the tests' bucket in the lab's S3 server."""
     s3 = lifecycle.s3_server().boto3_client()
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The bucket exists: the lab ran before the tests.
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab ran before, so the bucket exists.
         s3.create_bucket(Bucket=BUCKET)
 
 

@@ -71,7 +71,7 @@ def digits_on_s3() -> dict[str, str]:
 class Namespace:
     """A namespace of the lab that enforces a Pod Security Standard.
 
-    Its Secret contains the keys of the S3 server.
+    The namespace's Secret contains the keys of the S3 server.
     """
 
     name: str

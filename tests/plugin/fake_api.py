@@ -221,7 +221,7 @@ def release_secret(
     labels: Mapping[str, str] | None = None,
     apply_method: str = "csa",
 ) -> Object:
-    """Return the Secret in which Helm stores a revision of a release with these values and this chart."""
+    """Return the Secret in which Helm would store a revision of a release with these values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
     parts["apply_method"] = apply_method

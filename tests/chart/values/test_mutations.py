@@ -16,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# Values whose types Kubernetes defines. The test mutates them at every depth.
+# Values whose types Kubernetes defines. The test makes mistakes in them at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}

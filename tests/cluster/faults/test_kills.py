@@ -71,7 +71,7 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
             say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
-        # When the lost worker returns, the launcher stops the ranks once more. Wait until they train again.
+        # When the lost worker returns, the launcher stops the ranks once more. Wait until the ranks train again.
         wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
         found = head(run)
         assert found

@@ -38,7 +38,8 @@ def _steps(namespace: Namespace) -> int:
     return len(STEP.findall(namespace.launcher_log()))
 
 
-# The first two tests must run before the others. The other tests share a run, which has the same release name.
+# The first two tests must run before the others. The other tests share a run, whose release has the same name as
+# theirs.
 def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
 

@@ -23,7 +23,8 @@ from tests.prometheus import QUERIES, Prometheus, filled
 # The dashboard's queries compute rates over this time window. The window is longer than a restart of the ranks takes.
 # Grafana would choose this window if Prometheus scraped every 75 s.
 WINDOW = "5m"
-# The tests append `== N` to this query. It has a result once rank 0 has saved two checkpoints and the run has N ranks.
+# The tests append `== N` to this query. The query has a result once rank 0 has saved two checkpoints and the run has N
+# ranks.
 SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"
 
 

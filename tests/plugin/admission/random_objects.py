@@ -64,7 +64,7 @@ LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "
 
 
 def _sized(spec: Object) -> Object:
-    """Return the spec of a Job or StatefulSet. If it creates no pods, remove its pod-level resources.
+    """Return the spec of a Job or StatefulSet. If a Job or StatefulSet creates no pods, remove its pod-level resources.
 
     The API server completes pod-level resources only in pods. Without pods, the template's resources stay incomplete.
     """

@@ -241,7 +241,10 @@ def _without(case: Case, path: tuple[Any, ...]) -> Case:
 
 
 def told(seed: int, features: frozenset[str] = FEATURES) -> str:
-    """Return, as JSON, the smallest case of this seed for which check and the scheduler disagree, and both answers."""
+    """Find the smallest case of this seed for which check and the scheduler disagree.
+
+    Return it and both answers as JSON.
+    """
     scheduler = RealScheduler()
     case = smallest(random_case(seed, features), scheduler)
     outcome = compare(case, scheduler)

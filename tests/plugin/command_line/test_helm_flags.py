@@ -1,4 +1,4 @@
-"""Test that the commands accept Helm's flags and arguments in Helm's notations, and refuse all others by name."""
+"""Test that the commands accept Helm's flags and arguments in Helm's notations, and refuse all others and name them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ NO_TEMPLATE = "is not a template that Helm can render; correct its braces and fu
 
 @functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
-    """Return Helm's flags for a command. The name of a flag is mapped to whether the flag takes a value."""
+    """Return Helm's flags for a command.
+
+    The result maps the name of a flag to True if the flag takes a value, otherwise to False.
+    """
     program = [str(golang.binary(helm)), command, "--help"]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found = FLAG.findall(printed.partition("\nFlags:\n")[2])

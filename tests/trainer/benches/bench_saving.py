@@ -168,7 +168,7 @@ def end(run: Run) -> None:
 
 
 def files_of(client: Any) -> dict[str, int]:
-    """Return the names of the only checkpoint's files, and their sizes."""
+    """Return the names and sizes of the files in the only checkpoint."""
     found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
     names = [entry["Key"] for entry in found if "/state-" in entry["Key"]]
     return {name: client.head_object(Bucket="bench", Key=name)["ContentLength"] for name in names}
@@ -177,7 +177,7 @@ def files_of(client: Any) -> dict[str, int]:
 def read_bare(client: Any, files: Mapping[str, int]) -> None:
     """Read files into memory with boto3 alone.
 
-    It makes as many concurrent requests as the trainer, and of the same size.
+    This client makes as many concurrent requests as the trainer, of the same size.
     """
     pieces = [
         (key, start, min(size, start + reader.PIECE))

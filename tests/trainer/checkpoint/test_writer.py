@@ -167,7 +167,7 @@ def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> Non
 def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Set the flag with monkeypatch, which resets it after the test. Otherwise it would stay set in later tests.
+    # Set the flag with monkeypatch, which resets it after the test. Otherwise the flag would stay set in later tests.
     monkeypatch.setattr(Termination, "requested", False)
     request = stop_flag.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}

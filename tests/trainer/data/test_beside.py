@@ -1,4 +1,4 @@
-"""Test that a rank's reader process returns the same batches, raises the same errors, and ends with its rank."""
+"""Test that a rank's reader process returns the same batches, raises the same errors, and ends when its rank ends."""
 
 from __future__ import annotations
 

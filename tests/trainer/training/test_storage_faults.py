@@ -85,7 +85,7 @@ def test_run_comes_to_its_end_through(
 
 @contextmanager
 def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
-    """Stop the proxy after HEAD names a checkpoint. Later, start it again with the fault TRIED.
+    """Stop the proxy once HEAD names a checkpoint. Later, start it again with the fault TRIED.
 
     Do not wait for another checkpoint, because the run may finish before it saves one.
     """

@@ -153,7 +153,7 @@ def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
     # If each Job were a separate hook, Helm would wait until the first Job has ended before it creates the second. But
-    # the launcher's Job and the workers' Job need each other.
+    # the launcher's Job and the workers' Job must run at the same time.
     found = made(helm, *KINDS["Plain"])
     name = options(only(found, "Pod"))["--job"]
 

@@ -143,7 +143,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 
 def without_size(rendered: Rendered) -> list[Yaml]:
-    """Return the rendered objects without all fields that may depend on the number of workers."""
+    """Return the rendered objects without those fields that may depend on the number of workers."""
     documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})

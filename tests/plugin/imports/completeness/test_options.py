@@ -38,7 +38,8 @@ STARTS = {
     DEEPSPEED: "deepspeed",
     SRUN: "srun",
 }
-# Options of mpirun and similar programs on how to run the program. The imported command keeps these options unchanged.
+# Options that tell mpirun or a similar program how to run the user's program, for example as a Python module. The
+# imported command keeps these options unchanged.
 OF_PROGRAM = {"no-python", "m", "module"}
 # A text and a number that occur nowhere else in a command line.
 WORD, NUMBER = "zq1x", "710001"

@@ -1,4 +1,4 @@
-"""Replaces the program on every rank: the eleventh batch of rank 0 contains NaN, such as a broken GPU may produce."""
+"""Replaces the program on every rank: the eleventh batch of rank 0 contains NaN, as a broken GPU may produce it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces the program in a TFJob's processes: one exits during the training without a goodbye.
+"""Replaces the program in a TFJob's processes: one process exits during the training without saying goodbye.
 
 The environment variable ENDS_SUDDENLY names this process.
 """

@@ -1,4 +1,5 @@
-"""Replaces the program in every process: train on the CPU in the precision for a GPU; see live_state.py."""
+"""Replaces the program in every process: train on the CPU, in the precision that a GPU would use (see live_state.py).
+"""
 
 from __future__ import annotations
 
