@@ -37,8 +37,8 @@ from tests.cluster.client_faults.rules import Line
 SECONDS_FOLLOWED = 5
 # A command sends its requests in pieces of data, whose number differs slightly between two runs. The moments at which a
 # fault hits are spread over the number of pieces that an undisturbed run has sent. If a run ends before the moment of
-# its fault, the bench repeats it with moments spread over a smaller share of that number. These are the shares, in the
-# order in which they are tried.
+# its fault, the bench repeats it with a smaller share of that number. These are the shares, in the order in which they
+# are tried.
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 

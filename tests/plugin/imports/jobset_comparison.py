@@ -15,7 +15,7 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 def expected(documents: list[Job]) -> Job:
-    """Return a job with the pods that the job rendered by the chart must have.
+    """Return the expected job: the job that the chart renders must have the same pods.
 
     In a TrainJob with MPI, the launcher does not train.
     """

@@ -220,7 +220,7 @@ def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]
 
 
 def seconds_lost(kill: Kill) -> float:
-    """Return how long the steps took that the run had to repeat, or 0 if the next kill came before the next step."""
+    """Return the duration of the steps that the run had to repeat, or 0 if the next kill came before the next step."""
     if kill.seconds_to_step is None:
         return 0.0
     return max(0, kill.last_step - (kill.resumed_step or 0)) * kill.step_seconds

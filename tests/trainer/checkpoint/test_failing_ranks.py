@@ -1,4 +1,4 @@
-"""Test that a checkpoint does not count as long as a rank has failed or has not taken a snapshot."""
+"""Test that a checkpoint does not count if a rank fails or has not taken its snapshot."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ MODEL = {USER_MODELS_FOLDER: "/models"}
 WITH_MODEL = {"PYTHONPATH": "/models"}
 LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-size 32 --optimizer adam --warmup 20")
 
-# This script makes a step, and another one that is left out, with a weight of PyTorch's default type. The script
-# changes this type first.
+# This script makes two steps with a weight, and the second one is left out. First it changes PyTorch's default type,
+# which the weight gets.
 OF_ANOTHER_TYPE = """
 import torch
 from distrain_trainer.pytorch.training import make_step_if_finite

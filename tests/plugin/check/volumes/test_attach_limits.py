@@ -125,8 +125,8 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
 
 @pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
 def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
-    # Each of the two nodes can attach only two volumes. On each node, these are the shared volume and the own volume of
-    # one pod.
+    # Each of the two nodes can attach only two volumes. So on each node, there is room for the shared volume and for
+    # one pod's own volume.
     assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
 
 

@@ -29,7 +29,7 @@ CRDS = ("MPIJob v2beta1", "MPIJob v1", "PyTorchJob v1", "TFJob v1", "MXJob v1")
 TRAINER = module_sources.folder("github.com/kubeflow/trainer/v2@v2.3.0") / "manifests/base/crds"
 RUNTIMES = (("parallelism",), ("template", "spec", "containers", 0, "command", 0))
 # The test does not try these fields as a whole. It tries the fields inside a block such as `containers` one by one, and
-# a number of pods must have a certain value.
+# a number of pods allows only certain values.
 PARTS = {"containers", "replicas", "template", "replicatedJobs", "trainer"}
 # Fields that the import need not carry over: names of objects, and fields of the runtime that the Trainer replaces.
 NEEDLESS: tuple[Path, ...] = (

@@ -80,7 +80,7 @@ class Chaos:
     def hear(self, line: str) -> None:
         """Process a line of the log. If the next kill is due, start its timer.
 
-        Other processes print too, so in a line, their output may precede the trainer's.
+        Other processes print too, so the trainer's output may begin in the middle of a line.
         """
         if HEADER in line:
             self.trains = True
