@@ -38,11 +38,12 @@ hypothesis.settings.load_profile("busy")
 pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# The folders of tests/ run in this order, which begins with the slowest. If the slowest folder began last, one process
-# would run it while the others are idle.
+# The folders of tests/ are started in this order, the slowest first. Otherwise one process would still run the slowest
+# folder when the others have become idle.
 PARTS = ("cluster", "trainer", "plugin", "chart")
-# Any free test process may run these modules. SHARING contains the slowest modules of tests/trainer, and modules of
-# tests/cluster that use no GPU in `make test` and do not disturb other tests. The list begins with the slowest module.
+# Any free test process may run these modules. SHARING contains the slowest modules of tests/trainer. It also contains
+# those modules of tests/cluster that use no GPU in `make test` and do not disturb other tests. The list begins with the
+# slowest module.
 SHARING = (
     "trainer/training/test_pytorch.py",
     "cluster/rescale/test_rescale_kinds.py",
@@ -95,11 +96,11 @@ def _scope(path: str) -> str:
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run each part of the tests in one process.
+    """Run all tests of a part, which is a folder of tests/, in the same process.
 
     When a process has finished a part, it runs the next part, or a module of SHARING.
 
-    The cluster tests mostly wait for the lab, so there are more test processes than cores.
+    There are more test processes than cores, because the cluster tests mostly wait for the lab.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -122,8 +123,8 @@ def helm4() -> Path:
     return golang.binary("helm4")
 
 
-# The scope is `function`. With a wider scope, pytest would run all tests with Helm 3 before those with Helm 4, and
-# create a module's shared fixtures twice.
+# The scope is `function`. With a wider scope, pytest would group the tests of a module by Helm version, and would
+# create the module's shared fixtures once for each version.
 @pytest.fixture(params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> Path:
     return golang.binary(request.param)

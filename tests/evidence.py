@@ -65,8 +65,8 @@ def folder_of_test(item: pytest.Item, report: pytest.TestReport) -> Path:
 def one_start_of_the_lab(folder: Path) -> Iterator[None]:
     """If the lab fails to start, save the error message and the logs.
 
-    After a failed start, each process of the test run raises LabError with the same message. If each process tried to
-    start the lab again, the messages would differ and hide the first cause.
+    If the first process fails to start the lab, all other processes of the test run raise LabError with its message. If
+    they tried to start the lab too, their messages would differ and hide the first cause.
     """
     words = folder / "lab-start.txt"
     if words.exists():

@@ -17,10 +17,10 @@ def one_of(cases: Iterable[Any]) -> list[Any]:
 
 
 def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str, cases: Sequence[str]) -> None:
-    """For each test with the marker, choose one case of a parameter by a hash of the test's name.
+    """For each test with this marker, choose one case of a parameter by a hash of the test's name.
 
-    The test's other cases run only in the full matrix. The choice of a test stays the same if other tests are added or
-    files are moved.
+    In `make test`, the test runs only with this case. Its other cases run only in the full matrix. Because of the hash,
+    adding other tests or moving a file does not change the choice.
     """
     for item in items:
         if (

@@ -19,7 +19,8 @@ _LEFT_OUT = pytest.StashKey[int]()
 _OUTPUT = "left_out"
 
 
-# `trylast` makes this hook run after `-k` and `-m`, so that tests that they deselect do not count.
+# `trylast` makes this hook run after pytest has applied `-k` and `-m`, so the tests that these options deselect are not
+# listed.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests of the full matrix, unless FULL=1."""

@@ -56,12 +56,12 @@ class Prometheus:
         return [float(series["value"][1]) for series in self.ask("query", query=query)]
 
     def samples(self, selector: str) -> list[tuple[float, float]]:
-        """Return the samples of the selector's only series as (time, value)."""
+        """Return the samples of the only series that the selector matches, as (time, value)."""
         [series] = self.ask("query", query=f"{selector}[1h]")
         return [(time, float(value)) for time, value in series["values"]]
 
     def values_of(self, selector: str) -> list[float]:
-        """Return the values of the selector's only series."""
+        """Return the values of the only series that the selector matches."""
         return [value for _, value in self.samples(selector)]
 
 
@@ -71,8 +71,8 @@ def running(
 ) -> Iterator[Prometheus]:
     """Run a Prometheus with this scrape configuration while the block runs.
 
-    `within` is a command prefix that runs Prometheus in another network namespace. `address` is an address in that
-    namespace.
+    `within` is the beginning of a command that runs Prometheus in another network namespace. `address` is an address in
+    that namespace.
     """
     timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [dict(scrape)]}))

@@ -1,6 +1,6 @@
 """`pytest --resume FILE`: continue a test run that was stopped.
 
-Skip the tests that FILE lists, and append each test that passes to FILE.
+FILE contains tests that have passed. Skip these, and append each further test that passes.
 
 This pytest plugin is for test matrices that take hours. With pytest-xdist, each worker process reads FILE when it
 starts.
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Recorder:
-    """Append to FILE each test that passed and whose fixtures raised no error in teardown.
+    """Append a test to FILE if it passed and the teardown of its fixtures raised no error.
 
     With pytest-xdist, the recorder runs in the controller, which receives the reports of all tests.
     """

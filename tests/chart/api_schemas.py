@@ -1,6 +1,6 @@
 """Check rendered resources against the schemas that Kubernetes and the operators enforce.
 
-The schemas are read from their source code.
+The schemas are read from the source code of Kubernetes and of the operators.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CRDS = {
     "TFJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),
 }
 
-# The CRDs of these two kinds do not describe the pod templates, and the CRD of MXJob limits only the numbers of
-# schedulers and servers. The field names below spec come from the operators' Go types (mpi-operator v0.3.0 and
+# The CRD of MPIJob v1alpha2 does not describe the pod templates, and that of MXJob v1beta1 only limits the numbers of
+# schedulers and servers. The names of the fields in `spec` come from the operators' Go types (mpi-operator v0.3.0 and
 # mxnet-operator v1.1.0).
 FIELDS_OF_GO_TYPES = {
     "MPIJob v1alpha2": {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.chart.rendering import Yaml, parse, set_arguments, template
 
-# The hash in the names of run1's objects that do not belong to the job, such as `run1-preflight-cb35b894`.
+# Names of run1's auxiliary objects, such as `run1-preflight-cb35b894`, contain this hash. The job's own objects have
+# names without it.
 RUN1 = "cb35b894"
 HOOK = "helm.sh/hook"
 WEIGHT = "helm.sh/hook-weight"

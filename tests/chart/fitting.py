@@ -36,7 +36,7 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
-# Unless the job is elastic, the pods of these kinds read the number of pods only when they start.
+# Except in an elastic job, the pods of these kinds learn the number of pods only once, when they start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
 MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
@@ -97,7 +97,7 @@ def fit_form(values: Values, form: Form, chance: random.Random) -> None:
     job = group(values, "job")
     is_auto = form.kind not in ("MPIJob", "Plain") or (form.kind == "MPIJob" and form.framework != "pytorch")
     job["kind"] = chance.choice(["auto", form.kind]) if is_auto else form.kind
-    # With `auto`, the chart chooses the API version that the cluster of this request serves.
+    # `auto` is possible too: the chart then chooses the API version that the cluster serves.
     job["apiVersion"] = chance.choice(["auto", form.api_version]) if form.api_version else "auto"
     job.pop("elastic", None)
     if form.kind == "PyTorchJob":
@@ -257,7 +257,8 @@ def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
-    """Remove values that contradict others: ServiceAccount annotations, policies, certificates, managedBy."""
+    """Where two values exclude each other, remove one: ServiceAccount annotations, policies, certificates, managedBy.
+    """
     if values.get("serviceAccountName") or not values.get("rbac", {}).get("create", True):
         values.pop("serviceAccount", None)
     sections = [values, *(values.get(section, {}) for section in ("workers", *ROLES))]
@@ -336,7 +337,7 @@ def fit_pod_spec(part: Values, form: Form, section: str, gang: str) -> None:
 
 
 def fit_added_containers(part: Values, form: Form, section: str) -> None:
-    """Remove native sidecars if the operator would drop the containers' restartPolicy.
+    """Remove native sidecars (init containers with a restartPolicy) for old operators, which would drop this field.
 
     Remove mounts of volumes that the container's role does not define.
     """

@@ -1,4 +1,4 @@
-"""List every form of a job that the chart can write, with the values that select the form."""
+"""List every form of a job that the chart can write. For each form, list the values that select it."""
 
 from __future__ import annotations
 

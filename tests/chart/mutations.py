@@ -73,7 +73,7 @@ def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Sch
 def of_chart(entry: Schema) -> Schema:
     """Merge a schema entry with the definition of the chart that the entry refers to.
 
-    Definitions taken from Kubernetes have names that begin with a capital letter and are not merged.
+    The names of definitions taken from Kubernetes begin with a capital letter. These definitions are not merged.
     """
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else of_chart({**entry, "$ref": "/A", **SCHEMA["definitions"][name]})
@@ -154,7 +154,7 @@ def is_removed_by_helm(place: Place) -> bool:
 
 
 def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """Yield a mutation that sets the value to null, if the templates need this value and the chart must refuse null."""
+    """Yield a mutation that sets a required key to null: Helm then drops the key, and must report it as missing."""
     if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
         return
     parent, key = place.path[:-1], place.path[-1]
@@ -206,10 +206,10 @@ def unknown_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def _of_ones_own(place: Place) -> tuple[str, ...]:
-    """Return a key that begins with x-, if the map must refuse such keys.
+    """For a map that must refuse unknown keys that begin with x-, return such a key.
 
-    The chart's own maps accept keys that begin with x-, so nothing is returned for them. All other maps are passed to
-    Kubernetes, which would refuse such a key.
+    The chart's own maps accept keys that begin with x-, so nothing is returned for them. Kubernetes gets all other maps
+    unchanged and would refuse such a key.
     """
     return () if "patternProperties" in place.schema else ("x-inner",)
 

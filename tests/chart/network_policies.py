@@ -1,8 +1,8 @@
 """Evaluate NetworkPolicies: which connections they allow.
 
-The rules follow https://kubernetes.io/docs/concepts/services-networking/network-policies/. If a policy selects a pod
-for a direction, the pod may only have connections in that direction that some policy allows. The policies of both pods
-must allow a connection.
+The rules follow https://kubernetes.io/docs/concepts/services-networking/network-policies/. As soon as a policy selects
+a pod for a direction, the pod may have only those connections in this direction that some policy allows. The policies
+of both pods must allow a connection.
 """
 
 from __future__ import annotations

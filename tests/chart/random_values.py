@@ -1,8 +1,8 @@
 """Create random valid values: any key of the schema, and any form of a job that the chart's rules allow.
 
-The same seed gives the same values. Most random values come from the schema alone. POOLS contains values that the
-schema cannot describe. fitting.py repairs values that the chart's rules on several values would refuse.
-`careless_values` skips that repair.
+The same seed gives the same values. Most random values come from the schema alone. POOLS contains sample values for
+keys whose schema says too little. Some rules of the chart concern several values at once; fitting.py repairs random
+values that break such a rule. `careless_values` skips that repair.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# SHARE is the share of keys in values.yaml that get a random value. FEW is the share of keys missing in values.yaml
-# that get a random value. All other keys keep their default values.
+# SHARE is the probability that a key in values.yaml gets a random value. FEW is the probability that a key missing in
+# values.yaml gets a random value. All other keys keep their default values.
 SHARE, FEW = 0.25, 0.1
 
 
-# Values for parts of a pod. The random choice takes some of the items under each key.
+# Values for parts of a pod. For each random job, some of the items under each key are chosen.
 PARTS = yaml.safe_load(
     """
 tolerations:
@@ -198,8 +198,8 @@ POOLS: dict[str, Pool] = {
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
-    # The other optimizers need a certain strategy. Adding the other optimizers would also change the random values of
-    # every seed.
+    # Each of the other optimizers is possible only with certain strategies. A longer list would also change the random
+    # values of every seed.
     "optimizer": one("sgd", "adam"),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
@@ -209,7 +209,10 @@ POOLS: dict[str, Pool] = {
 
 
 def pool_of(path: str, entry: Schema) -> Pool:
-    """Return a function that draws a random value from the pool for its path or name, or else from its schema."""
+    """Return a function that draws a random value for this path.
+
+    It draws from the pool for the path or for its last key, otherwise from values that the schema allows.
+    """
     if path in POOLS or path.rpartition(".")[2] in POOLS:
         return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
     known = resolved(entry)
@@ -224,8 +227,8 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# The values of these keys come from a separate random generator, so that the other values of a seed do not depend on
-# them. See random_values.
+# The values of these keys come from a separate random generator. So the other values of a seed stay the same if such a
+# key is added or left out. See random_values.
 APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
@@ -234,7 +237,7 @@ def is_apart(path: str, entry: Schema) -> bool:
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return random values for some keys. The values may break the chart's rules on combinations of values."""
+    """Return random values for some keys. The chart may refuse some combinations of these values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -249,10 +252,10 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def random_values(chance: random.Random, seed: int) -> Values:
-    """Return random values for a request of this seed. They may break the chart's rules on combinations of values.
+    """Return random values for a request of this seed. The chart may refuse some combinations of these values.
 
-    The values of the keys in APART, and of the keys that values.yaml leaves out, come from separate random generators.
-    A test that compares pods can leave these keys out and still get the same pods.
+    The keys in APART, and the keys that values.yaml leaves out, get their values from separate random generators. So if
+    a test leaves these keys out, all other values, and the pods made from them, stay the same.
     """
     values = random_keys(chance)
     for path in APART:
@@ -281,7 +284,7 @@ def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SC
 
 
 def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) -> None:
-    """Set some keys to null. Such keys are not in values.yaml and have no value yet."""
+    """Set some keys to null. Only keys that values.yaml leaves out, and that have no value yet, can become null."""
     for name, entry in schema["properties"].items():
         if is_optional(entry):
             values.update({name: None} if name not in values and chance.random() < FEW else {})
@@ -290,7 +293,7 @@ def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) ->
 
 
 def careless_values(seed: int) -> Values:
-    """Return values that the schema accepts, but that the chart's rules on several values may refuse."""
+    """Return values that the schema accepts. The chart may still refuse some combinations of them."""
     return random_values(random.Random(seed), seed)
 
 

@@ -111,7 +111,7 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables, except the variables of every rank, which test_pods.py tests."""
+        """Return a role's environment variables. Those that every rank has are left out; test_pods.py tests them."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
@@ -169,8 +169,8 @@ def template(
 ) -> subprocess.CompletedProcess[str]:
     """Return the result of `helm template RELEASE CHART` with these arguments.
 
-    For distrain's chart, lab/builds/go/render runs instead of Helm. lab/builds/go/render prints the same output as Helm
-    in a fraction of the time. test_many.py compares the two outputs.
+    For distrain's chart, lab/builds/go/render runs instead of Helm, because it is much faster. test_many.py checks that
+    it prints the same output.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)

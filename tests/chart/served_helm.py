@@ -48,7 +48,10 @@ class Ended:
 
 
 class Given(io.BytesIO):
-    """Stands for the stdin of a process. A test can still read the content after the program has closed this stdin."""
+    """Stands for the stdin of a process.
+
+    A test can still read what the program has written to it, even after the program has closed it.
+    """
 
     content = b""
 

@@ -1,4 +1,7 @@
-"""Test that the process that renders for all tests gives the plugin the same output as Helm."""
+"""The tests render the chart in one long-lived process instead of with Helm.
+
+Test that the plugin gets the same output from both.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def annotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _read(helm: Path, source: Source, template: Template) -> Any:
-    """Return the values and manifests that the plugin reads through Helm, or its error."""
+    """Return what the plugin reads through Helm: the values and the manifests, or the error."""
     try:
         program = Helm(str(helm))
         program.expect_text(source.chart, template)

@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parent
 OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
 # A test module that needs other operators than the default ones names them in a variable `OPERATORS`.
 OPERATORS = "OPERATORS"
-# The tests create this file when they start the lab. It is removed together with the lab.
+# The tests create this file when they start the lab. This file is removed together with the lab.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Return a function that prints a measurement, although pytest captures the output."""
+    """Return a function that prints a measurement at once, past pytest's capturing of output."""
 
     def told(text: str) -> None:
         with capsys.disabled():
@@ -181,7 +181,7 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 def bucket(lab: None) -> None:
     """Create the tests' bucket in the lab's S3 server."""
     s3 = lifecycle.s3_server().boto3_client()
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The bucket exists: the lab ran before the tests.
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab ran before, so the bucket exists.
         s3.create_bucket(Bucket=BUCKET)
 
 
@@ -194,7 +194,10 @@ def on_s3(bucket: None) -> list[str]:
 
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """Create a namespace that enforces the Pod Security Standard that the test module names in POD_SECURITY."""
+    """Create a namespace.
+
+    The variable POD_SECURITY of the test module names the Pod Security Standard that it enforces.
+    """
     with _made_namespace(kube_cluster, request.node, getattr(request.module, "POD_SECURITY", "restricted")) as made:
         yield made
 

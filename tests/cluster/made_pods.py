@@ -1,8 +1,7 @@
 """Create random jobs on the lab, and compare the pods that the real controllers create with the plugin's prediction.
 
-The lab has no scheduler with the name that the pods contain, so no pod ever starts. Some workers get more fields than
-the chart sets, because a user's tools may set these fields. The API server and the plugin receive all other fields as
-the chart rendered them.
+The pods name a scheduler that the lab does not have, so no pod ever starts. Some workers also get pod fields that the
+chart never sets but a user's tools may set. All other fields of the pods are those that the chart renders.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Object = dict[str, Any]
 # The lab has no scheduler with this name, so these pods never start. Pods for which the chart sets no schedulerName get
 # this name.
 NOBODY = "nobody"
-# All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a class
-# that does not exist.
+# All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a missing
+# class.
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# These pod fields are newer than the types of old operators, which may drop them. These requests are larger than those
-# of any container, so they decide what the pod requests.
+# Old operators were built before Kubernetes had some of these pod fields, and may drop them. The pod-level requests are
+# larger than those of any container, so they determine the pod's requests.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
@@ -90,7 +89,7 @@ BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # The controller that creates the pod sets these fields, so they may differ from the pod template.
 BY_OPERATOR = {"restartPolicy", "hostname"}
 NOT_COMPARED = (
-    # The containers that operators add have other images and commands, and the scheduler does not read these fields.
+    # Containers that operators add have their own images and commands. The scheduler does not read these fields.
     *("image", "command", "args"),
     # If this field is missing, the API server derives it from the image's tag.
     "imagePullPolicy",
@@ -136,7 +135,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Reduce the number of pods in the values of a job, because the lab creates the pods of many jobs at once."""
+    """Reduce the number of pods in a job's values, because the lab cannot hold all pods of so many jobs at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -159,7 +158,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Return the manifest without hooks and with the classes of these tests. No scheduler places its pods."""
+    """Return the manifest without hooks. Its pods name the classes of these tests, and no scheduler places them."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
@@ -243,7 +242,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
 
 
 def _needed(trial: Trial) -> Iterator[Object]:
-    """Yield what the job needs before its pods: the ConfigMap with the hostfile, and the ServiceAccounts."""
+    """Yield the objects that must exist before the job's pods: the hostfile's ConfigMap, and the ServiceAccounts."""
     for document in documents(trial.manifest):
         if document["metadata"]["name"].endswith("-hostfile"):
             yield document
@@ -303,8 +302,8 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
     read = msgspec.convert(real, type(role.spec))
     found = _normal(msgspec.to_builtins(read)) or {}
     foretold = _normal(msgspec.to_builtins(role.spec)) or {}
-    # A volume that the controller adds refers to a ConfigMap or Secret that the controller creates. The volume that the
-    # API server adds contains the ServiceAccount's token.
+    # The controllers may add volumes only for ConfigMaps and Secrets that they create themselves. The API server adds a
+    # volume with the ServiceAccount's token.
     names = {volume.name for volume in role.spec.volumes or ()}
     added = [volume for volume in real.get("volumes", ()) if volume["name"] not in names]
     found["volumes"] = [volume for volume in found.get("volumes", ()) if volume["name"] in names]
@@ -372,7 +371,7 @@ def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -
 
 
 def _hostfiles(namespace: str) -> dict[str, str]:
-    """Return the hostfiles from the namespace's ConfigMaps: job name -> hostfile."""
+    """Return the hostfiles from the namespace's ConfigMaps, keyed by job name."""
     found = {}
     for config in _get(namespace, "configmaps"):
         if "hostfile" in (config.get("data") or {}):

@@ -105,6 +105,6 @@ def assert_live(
     story = log(namespace, kind)
     resumed = RESUMED.findall(story)
     assert [found[1] for found in resumed] == STOPPED.findall(story)
-    # An elastic job's first worker may train alone before the other worker has started.
+    # In an elastic job, the first worker may train alone until the other worker has started.
     assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
     assert uids(namespace, kind) == jobs

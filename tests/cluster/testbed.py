@@ -71,7 +71,7 @@ def digits_on_s3() -> dict[str, str]:
 class Namespace:
     """A namespace of the lab that enforces a Pod Security Standard.
 
-    Its Secret contains the keys of the S3 server.
+    The namespace's Secret contains the keys of the S3 server.
     """
 
     name: str
@@ -88,10 +88,12 @@ class Namespace:
         return ["--kubeconfig", str(path)]
 
     def get(self, kinds: str) -> list[dict[str, Any]]:
-        """Return all objects of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
+        """Return all objects of these kinds.
 
-        The method sends the request itself. Each kubectl would take a tenth of a second of processor time, and waiting
-        tests send many requests.
+        Kinds are written as for kubectl: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
+
+        The method asks the API server itself instead of running kubectl. Each kubectl would take a tenth of a second of
+        processor time, and waiting tests send many requests.
         """
         names, _, labels = kinds.partition(" -l ")
         return [item for name in names.split(",") for item in self._list(name, labels)]
@@ -172,7 +174,7 @@ class Namespace:
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the JSON lines that probe.py has printed in the processes of the job."""
-        # Processes in one pod may print into the same line, because their output is not buffered.
+        # The output of a pod's processes is not buffered, so two reports may be on the same line.
         parts = [part for log in self.logs().values() for part in log.split("probe: ")[1:]]
         return [json.JSONDecoder().raw_decode(part)[0] for part in parts]
 

@@ -26,16 +26,16 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# With this cycle time in milliseconds, Horovod looks for work ten times a second instead of a thousand times. A step
+# With this cycle time in milliseconds, Horovod looks for work only ten times a second, not a thousand times. A step
 # then takes tens of milliseconds longer, but a run that waits uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
-# The values that select each framework. Starting a rank takes a third of the processor time with MXNet that it takes
-# with TensorFlow.
+# The values that select each framework. To start, a rank with MXNet needs a third of the processor time of a rank with
+# TensorFlow.
 MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
 MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
-# RESUMED matches the log line of a resumed run: checkpoint, samples, ranks now, and ranks before. STOPPED matches the
-# log line of a stopped run, with its samples.
+# RESUMED matches the log line of a resumed run, with four groups: the checkpoint, the samples, the number of ranks, and
+# the number of ranks before. STOPPED matches the log line of a stopped run, with one group: the samples.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
@@ -73,7 +73,7 @@ def head(namespace: Namespace) -> Head | None:
 def remove_checkpoints(namespace: Namespace) -> None:
     """Delete the run's checkpoints, so that the next run starts from the beginning."""
     s3 = lifecycle.s3_server().boto3_client()
-    # On a new lab, the bucket does not exist before the first test with S3.
+    # On a new lab, the bucket does not exist until the first test with S3 has run.
     with contextlib.suppress(s3.exceptions.NoSuchBucket):
         found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
         for item in found.get("Contents", []):
@@ -207,17 +207,18 @@ def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:
         return []
-    # Only log lines begin with a timestamp. If the container has just ended, kubectl prints a sentence instead.
+    # Only log lines begin with a timestamp. For a container that has just ended, kubectl may print an error message
+    # instead of the log.
     parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
     # The timestamps have nanoseconds, but datetime reads only microseconds.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def wait_for_timed_steps(namespace: Namespace, *, seconds: float = 300) -> None:
-    """Wait until the ranks that run now have logged a step: the first ten steps after each start are not logged.
+    """Wait until the ranks that run now have logged a step. They do not log their first ten steps.
 
-    The trainer allows an hour for the first step and half an hour for the next two, which compile. Only after them does
-    it notice within a minute that a rank hangs.
+    The trainer allows an hour for the first step, and half an hour for each of the next two: these three steps compile.
+    Only after these three steps does the trainer notice within a minute that a rank hangs.
     """
 
     def is_logged() -> bool:
@@ -230,7 +231,7 @@ def wait_for_timed_steps(namespace: Namespace, *, seconds: float = 300) -> None:
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
     """Wait for the first step after the ranks have restarted.
 
-    Return the seconds from `since` to that step.
+    Return the seconds between `since` and this step.
     """
 
     def first_steps() -> list[datetime]:

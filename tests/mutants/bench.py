@@ -1,11 +1,11 @@
 """`make bench-mutants`: mutation testing.
 
-Change one thing in a source file, run the tests of its part, and count the changes that no test notices.
+Change one thing in a source file, and run the tests that belong to the file. Count the changes that no test notices.
 
 Each result is one line of results.jsonl. After an interruption, the same command tries only the missing mutants. A
-result is valid until the mutated function is edited. When the tests of a part have changed, the bench first tries the
-survivors of this part again. Until the bench has tried them again, they count as survivors. To try only some mutants,
-set for example MUTANTS_ARGS="--part checkpoint --minutes 3". A survivor may behave like the unchanged source.
+result becomes invalid when the mutated function is edited. When the tests of a part have changed, the bench first tries
+again the mutants of this part that survived. Meanwhile these mutants still count as survivors. To try only some
+mutants, set for example MUTANTS_ARGS="--part checkpoint --minutes 3". A survivor may behave like the unchanged source.
 equivalent.yaml lists such survivors, each with the reason. The bench prints all other survivors in the format of
 equivalent.yaml. The bench writes the table in RESULTS.md once it has tried all mutants, or with --table.
 """
@@ -34,7 +34,7 @@ from tests.mutants.parts import PARTS, Part, files_of
 FOLDER = Path(__file__).parent
 KEPT = CACHE_DIR / "bench-mutants"
 KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
-# The mutant survived the tests, but the tests have changed since.
+# The mutant has survived the tests, but the tests have been changed since then.
 STALE = "survived the former tests"
 EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
 SURVIVORS = (SURVIVED, NOT_EXECUTED, STALE)
@@ -111,7 +111,7 @@ def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
 
 
 def try_part(part: Part, before: str, place: trial.Place, results: Results, end: float) -> bool:
-    """Try the mutants of a part whose last outcome is `before`.
+    """Try those mutants of a part whose outcome so far is `before`.
 
     Return False if the time is up before all have been tried.
     """
@@ -143,7 +143,7 @@ def tests_hash(part: Part) -> str:
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
     """Return the duration and the executed lines of each test in a test module.
 
-    If these are not in the cache, run the module.
+    If the cache does not contain them, run the module.
     """
     sources = [*files_of(part.sources)]
     contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
@@ -165,8 +165,8 @@ def outcome_of(
 ) -> tuple[str, str]:
     """Try a mutant. Return the mutant's outcome and the test that failed.
 
-    `kills` counts for each test how often it was the first to fail. The tests that failed most often for their duration
-    run first.
+    `kills` counts for each test how many mutants it was the first to notice. The tests with the most kills per second
+    of duration run first.
     """
     source = (REPOSITORY / mutant.path).read_text("utf-8")
     chosen = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
@@ -180,7 +180,7 @@ def outcome_of(
 
 
 def told(parts: Sequence[Part], results: Results) -> int:
-    """Print the survivors and the table. Return 1 if equivalent.yaml does not list one of the survivors."""
+    """Print the survivors and the table. Return 1 if there is a survivor that equivalent.yaml does not list."""
     found = {part.name: outcomes(part, results) for part in parts}
     survivors = [one for each in found.values() for one in each if one.outcome in SURVIVORS]
     for one in survivors:

@@ -22,10 +22,10 @@ import pytest
 
 from tests.mutants.mutants import Mutant
 
-# The tests chosen for a mutant take at most this many seconds in total with the unchanged code.
+# With the unchanged code, the tests that are chosen for a mutant take at most this many seconds in total.
 SECONDS = 40.0
-# If coverage cannot tell which tests execute the changed line, all tests of the part may run. They take less than this
-# many seconds.
+# For scripts and templates, coverage cannot tell which tests execute the changed line. Any test of the part may be
+# chosen for them, the quickest first, up to this many seconds in total.
 SECONDS_UNTRACED = 600.0
 
 
@@ -101,7 +101,9 @@ def _quickest(names: AbstractSet[str], recorded: Recorded, limit: float) -> list
 
 
 def statement_lines(source: str, line: int) -> range:
-    """Return the lines of the statement that contains this line: a block's head, or a whole function or class.
+    """Return the lines of the statement that contains this line.
+
+    Of a block, only the head counts. Of a function or class, all lines count.
 
     A statement outside all functions is executed at import. For such a statement, return all lines of the module.
     """

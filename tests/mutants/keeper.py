@@ -1,7 +1,9 @@
-"""Run a function in a forked process with its own PID namespace. Kill all processes that it has started.
+"""Run a function in a forked process with its own PID namespace.
 
-Some scripts of the chart run as process 1 of a pod, and send signals to every process that they see. In its own PID
-namespace, a mutant of such a script cannot signal other processes of the machine.
+Afterwards, kill all processes that the function has started.
+
+Some scripts of the chart run as process 1 of a pod, and send signals to every process that they see. Such a script may
+be a mutant and send wrong signals, but from its own PID namespace they cannot reach other processes.
 """
 
 from __future__ import annotations
@@ -94,6 +96,6 @@ def _exit_with(function: Callable[[], int]) -> None:
 def _exit_code(status: int) -> int:
     """Convert a wait status to an exit code from 0 to 255.
 
-    A process that was killed by a signal also gets an exit code.
+    A process that was killed by a signal gets an exit code in this range, too.
     """
     return os.waitstatus_to_exitcode(status) % 256

@@ -1,6 +1,6 @@
 """Create the mutants of a part, and draw a random sample of them.
 
-As long as a mutated line is not edited, the same mutants of this line are drawn.
+The same mutants of a line are drawn each time, until the line is edited.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Mutant:
     def changed(self) -> str:
         """The text of the changed function or template.
 
-        For a change outside all functions, return the whole source.
+        If the change is outside all functions, this is the whole source.
         """
         if self.path.endswith(TEMPLATES):
             return template_at(self.content, self.line)
@@ -65,7 +65,7 @@ def digest(*texts: str) -> str:
 def drawn(part: Part) -> list[Mutant]:
     """Draw mutants of a part at random.
 
-    A mutant's place in the order depends only on the seed and the mutant's lines.
+    A mutant's position in the random order depends only on the seed and on the mutant's own lines.
     """
     found = [mutant for path in files_of(part.sources) for mutant in all_of(path)]
     found.sort(key=lambda mutant: digest(str(SEED), mutant.key, mutant.content))
@@ -80,11 +80,11 @@ def all_of(path: Path) -> list[Mutant]:
 
 
 def guards_programmers_only(mutant: Mutant) -> bool:
-    """Tell whether a mutant changes only a guard against wrong calls in the code.
+    """Tell whether a mutant only changes a guard against programming mistakes.
 
-    A test with correct calls cannot notice such a mutant.
+    No test can notice such a mutant as long as all calls in the code are correct.
 
-    Guards are `*` and `/` in a parameter list, and `strict=True` in a `zip` whose arguments always have equal lengths.
+    Such guards are `*` and `/` in a parameter list, and `strict=True` in a `zip` of arguments with equal lengths.
     """
     return any(mutant.before.replace(old, new) == mutant.after for old, new in GUARDS)
 

@@ -2,9 +2,9 @@
 
 The program runs in Cosmic Ray's Python environment, without the project's modules.
 
-Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants: a
-condition that is always true or false, a removed statement, an exception that is no longer caught, and a changed
-number.
+Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants. In
+these, a condition is always true or false, a statement is removed, an exception is no longer caught, or a number is
+changed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-# Cosmic Ray would replace a `+` by eleven other operators, and a `<` by seven. One or two replacements of an operator
-# show as well as all of them whether a test notices a change.
+# Cosmic Ray would try eleven other operators in place of a `+`, and seven in place of a `<`. One or two of them are
+# enough to find out whether a test notices the change.
 BINARY = {
     "Add_Sub",
     "Sub_Add",
@@ -45,7 +45,7 @@ def main(paths: list[str]) -> None:
 
 
 def mutants(source: str) -> set[str]:
-    """Return all mutants of a source that are valid Python and execute something else than the source."""
+    """Return the mutants of a source that are valid Python and whose executed code differs from that of the source."""
     before = executed(source)
     made = {*by_operators(source), *by_edits(source)}
     return {mutant for mutant in made if executed(mutant) not in ("", before)}
@@ -106,7 +106,8 @@ def executed(source: str) -> str:
             node.returns = None
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        # Classes are compared without decorators: frozen=True only guards against mistakes in the code.
+        # The decorators of classes are removed before the comparison: frozen=True only guards against programming
+        # mistakes.
         if isinstance(node, ast.ClassDef):
             node.decorator_list, node.keywords = [], []
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):

@@ -1,6 +1,7 @@
 """List the parts that `make bench-mutants` mutates, in the order of the bench, with their sources and tests.
 
-Their tests need neither the trainer's images nor a cluster. From these tests, choice.py chooses some for each mutant.
+Their tests need neither the trainer's images nor a cluster. For each mutant, choice.py chooses some of the part's
+tests.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Part:
     count: int
     sources: tuple[str, ...]
     tests: tuple[str, ...]
-    # False for scripts and templates: they run in other processes, in which coverage cannot tell which lines a test
+    # False for scripts and templates. They run in other processes, where coverage cannot record the lines that a test
     # executes.
     is_traced: bool = True
 

@@ -33,7 +33,7 @@ EDITS = (
     (r"\bmax\b", "min"),
     (r"\bmin\b", "max"),
 )
-# A mutant can leave out a whole line: a field, or an action that neither begins nor ends a block.
+# Some mutants lack a whole line of the template: a field, or an action that neither begins nor ends a block.
 FIELD = re.compile(r"^ *(- )?[\w./-]+: *\S.*\n", re.MULTILINE)
 LINE = re.compile(r"^ *\{\{-? (?!define|end|if|else|with|range|/\*)[^\n]*\}\}\n", re.MULTILINE)
 COMMENT = re.compile(r"\{\{-? */\*.*?\*/ *-?\}\}", re.DOTALL)

@@ -108,7 +108,10 @@ class Place:
         return keeper.run(lambda: self._in_child(options, plugin, kept), limit)
 
     def first_failure(self) -> str:
-        """Return the name of the test that failed first in the last run, or "" if the run ended before that."""
+        """Return the name of the test that failed first in the last run.
+
+        Return "" if the run ended before any test failed.
+        """
         found = FAILED.search((self._folder / "output").read_text("utf-8", errors="replace"))
         return found[1] if found else ""
 

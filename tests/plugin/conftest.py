@@ -72,8 +72,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if os.environ.get("FULL") != "1":
         monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
     for name in HELM_SETS:
-        # monkeypatch must set the variable before it deletes it. Then monkeypatch restores the variable even if a
-        # command sets it from a flag.
+        # Set the variable before deleting it, so that monkeypatch remembers that it was not set. If a command then sets
+        # the variable from a flag, monkeypatch removes it again after the test.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)
@@ -119,7 +119,7 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 
 @pytest.fixture
 def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
-    """Return a function that sets the values which the fake Helm reports for every release."""
+    """Return a function that sets the values of every release. The fake Helm returns these values."""
     values, helm = tmp_path / "values.json", tmp_path / "helm"
     helm.write_text(HELM.format(values=values))
     helm.chmod(0o755)

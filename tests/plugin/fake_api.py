@@ -36,24 +36,24 @@ class FakeApi:
     """A fake API. `answers` maps paths to answers: a list is served page by page, and an int is an HTTP status.
 
     At first, the only namespace is `team`. The user is `jane`, who has all permissions except those in `denied`, such
-    as "create mpijobs.kubeflow.org" or "get pods/log". A permission that ends with " everywhere" is one in all
+    as "create mpijobs.kubeflow.org" or "get pods/log". A permission that ends with " everywhere" holds in all
     namespaces. A request for a path without an answer gets the HTTP status `otherwise`.
 
     `troubles` maps a path to a list of statuses for the next requests: 200 sends the normal answer, 0 cuts the
     connection, and any other status is sent instead of the answer. A request is carried out even if its connection is
-    cut. `delays` maps a path to the number of seconds before its answer. If `echoes` is set, error messages contain the
-    headers of the request. If `garbage` is set, it is the body of every answer. `spoil` is a function that returns a
-    changed status and body for an answer.
+    cut. `delays` maps a path to the number of seconds by which its answer is delayed. If `echoes` is set, error
+    messages contain the headers of the request. If `garbage` is set, it is the body of every answer. `spoil` is a
+    function that returns a changed status and body for an answer.
 
     `texts` maps a path to the text that is served there, such as a log. `watches` maps a path to a queue of changes. A
     watch of this path sends each change or line from its queue. If the queue contains a status, this status is sent
     instead of the watch. None in the queue ends the watch. Other watches send nothing. `stream` is a function that
-    returns a status, or the parts of an answer, which are sent one by one. If it raises an exception, the connection is
-    cut.
+    returns a status, or an answer in parts, which are sent one by one. If `stream` raises an exception, the connection
+    is cut.
 
-    `nodes_clock` is the number of seconds by which the nodes' clocks are ahead of this machine's clock. Times in
-    `texts` are times of the nodes' clocks. Lists in `in_protobuf` are sent as protobuf to clients that prefer protobuf
-    to JSON.
+    `nodes_clock` is the number of seconds by which the nodes' clocks are ahead of this machine's clock. The times in
+    `texts` come from the nodes' clocks. Lists in `in_protobuf` are sent as protobuf to clients that prefer protobuf to
+    JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -127,7 +127,7 @@ class FakeApi:
         return 200, _page(found, query)
 
     def _labelled_pods(self, path: str, query: dict[str, list[str]]) -> list[Object] | int:
-        """Return a namespace's pods that have the selected label, from the list of all pods."""
+        """From the list of all pods, return those of the path's namespace that have the label in the query."""
         namespace, pods = path.removeprefix(NAMESPACES).partition("/"), self.answers.get(PODS)
         key, _, value = query.get("labelSelector", [""])[0].partition("=")
         if namespace[2] != "pods" or not key or not isinstance(pods, list):
@@ -221,7 +221,7 @@ def release_secret(
     labels: Mapping[str, str] | None = None,
     apply_method: str = "csa",
 ) -> Object:
-    """Return the Secret in which Helm stores a revision of a release with these values and this chart."""
+    """Return the Secret in which Helm would store a revision of a release with these values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
     parts["apply_method"] = apply_method
@@ -263,7 +263,7 @@ def _is_labelled(item: Object, selector: str) -> bool:
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector's terms about spec.nodeName, where "" means pods without a node. Ignore other terms."""
+    """Apply a field selector's terms about spec.nodeName; "" means pods without a node. Ignore other terms."""
     node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
     named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
     return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
@@ -298,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "watch" in query:
             self.send_changes(api.watches.get(parts.path, queue.Queue()))
             return
-        # If `troubles` has an entry for the path, `stream` is not asked.
+        # An entry in `troubles` for this path takes precedence over `stream`.
         streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, query)
         if streamed is not None and not isinstance(streamed, int):
             self.send_parts(streamed)
@@ -323,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
     def posted(self, path: str) -> Object | None:
         """Read the request's body. If the request creates a namespace, create it in the fake API.
 
-        If the request is a review, return its body.
+        If the request is an access review, return its body.
         """
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if (self.command, path) == ("POST", "/api/v1/namespaces"):

@@ -99,7 +99,7 @@ def tf_job(*, servers: int, workers: int, gpus: int = 4) -> Object:
         "Chief": {
             "template": template("chief", {"requests": {"cpu": "100m", "memory": "2Gi"}}, container="tensorflow")
         },
-        # The chart labels each pod with its section of the values, which is `servers` for the role PS.
+        # The chart labels the pods of the role PS with `server`, because their section of the values is `servers`.
         "PS": {"replicas": servers, "template": template("server", {"requests": {"cpu": "1"}}, container="tensorflow")},
         "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus), container="tensorflow")},
     }
@@ -130,7 +130,7 @@ def batch_job(name: str, pods: Object, **spec: Any) -> Object:
 def template(role: str, resources: Object, more: Object | None = None, *, container: str = "") -> Object:
     """Return a pod template with distrain's labels. `more` is merged into the pod's spec.
 
-    `container` is the name of the pod's container. By default, it is the role.
+    `container` is the name of the pod's container. The default is the name of the role.
     """
     names = {"name": "distrain", "instance": "run1", "component": role}
     labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
@@ -163,7 +163,10 @@ def namespace(name: str, level: str = "") -> Object:
 
 
 def definition(kind: str, *versions: str) -> Object:
-    """Return a CustomResourceDefinition of Kubeflow. By default, it serves the versions that the chart renders."""
+    """Return a CustomResourceDefinition of Kubeflow.
+
+    By default, it serves those versions for which the chart renders jobs.
+    """
     served = [{"name": name, "served": True} for name in versions or ("v1", "v2beta1")]
     spec = {"group": "kubeflow.org", "names": {"kind": kind}, "versions": served}
     metadata = {"name": f"{kind.lower()}s.kubeflow.org"}

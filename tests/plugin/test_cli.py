@@ -1,4 +1,4 @@
-"""Test the program apart from its commands: arguments, the choice of Helm, start and signals."""
+"""Test what all commands have in common: arguments, the choice of Helm, start and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that everything that is shipped names its licence by its SPDX identifier."""
+"""Test that every part of a release states its licence, with the SPDX identifier."""
 
 from __future__ import annotations
 

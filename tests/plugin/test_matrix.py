@@ -1,4 +1,4 @@
-"""Test which case of a matrix runs by default for each test."""
+"""Test which case of a test runs in `make test` if all other cases run only in the full matrix."""
 
 from __future__ import annotations
 

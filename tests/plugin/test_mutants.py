@@ -1,4 +1,4 @@
-"""Test `make bench-mutants`: its files exist, mutants run the tests of the changed statement, survivors are counted."""
+"""Test `make bench-mutants`: its files, the choice of tests for a mutant, and that survivors are counted."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_mutant_runs_the_quickest_tests_that_execute_its_statement() -> None:
     }
 
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=True) == ["quick", "slow"]
-    # Without a recorded trace, every test may execute the changed line. So the mutant is also tried with slower tests.
+    # Without a recorded trace, every test may execute the changed line. So other tests and slower tests are chosen for
+    # the mutant, too.
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=False) == ["other", "quick", "slow", "slower"]
 
 
@@ -106,7 +107,7 @@ def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process namespace")
-# The program LEAVES leaves a process behind. The process has its own session and keeps stdout open.
+# The program LEAVES starts a process and leaves it behind. This process has its own session and keeps stdout open.
 LEAVES = """
 import subprocess, sys, time
 from tests.mutants import keeper
@@ -139,8 +140,8 @@ print(keeper.run(kill, limit=60), bystander.poll())
 def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int, code: int) -> None:
     command = [sys.executable, "-c", LEAVES, str(seconds)]
 
-    # subprocess.run returns only when no process has stdout open, so it returns only if the process left behind has
-    # ended.
+    # subprocess.run reads stdout until no process has it open. So it returns only after the process that was left
+    # behind has ended.
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.split() == ["left", str(code)]
@@ -159,7 +160,7 @@ def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
 
 @needs_root
 def test_mutant_that_kills_every_process_ends_only_those_of_its_test() -> None:
-    # The namespace protects the other processes of the machine if the code under test is wrong.
+    # If the code under test is wrong, the namespace protects the machine's other processes.
     around = ["unshare", "--pid", "--fork", "--kill-child"]
 
     command = [*around, sys.executable, "-c", KILLS]

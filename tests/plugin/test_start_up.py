@@ -14,7 +14,7 @@ from lab.builds import golang
 from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
-# Each of these modules takes at least as long to import as Python takes to start.
+# To import one of these modules takes at least as long as to start Python.
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
@@ -107,7 +107,8 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
 def test_helm_starts_before_its_values_are_known(
     log: Path, helm: Path, arguments: list[str], earlier: str, later: str
 ) -> None:
-    # The earlier process of this Helm waits until the later process has started, for at most 20 s.
+    # The Helm process that starts first waits up to 20 s until the other one has started. It fails if the program
+    # starts them one after the other.
     started = f"timeout 20 sh -c 'until grep -q \"^template {later} \" {log}; do sleep 0.01; done' || exit"
     helm.write_text(helm.read_text().replace("exec", f'[ "$2" != {earlier} ] || {started}\nexec'))
 

@@ -17,9 +17,10 @@ from tests.plugin.program import SECRETS, Run
 
 PACKAGE = Path(distrain.__file__).parent
 SUGGESTED = re.compile(r"`((?:helm|kubectl) [^`]*)`")
-# A message with a command but without a placeholder only names the command.
+# If a command in a message has no placeholder, the message only names the command.
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
-# These commands need no flags for a cluster: a values file is valid for every cluster, and a copied record needs none.
+# These commands need no flags that select a cluster: a values file is valid for every cluster, and a copied record
+# needs none.
 FOR_ALL_CLUSTERS = {
     "`helm distrain derive -f {wish.file}`",
     "`helm distrain report ./{name}`",
@@ -28,7 +29,7 @@ FOR_ALL_CLUSTERS = {
 
 
 def _texts(module: Path) -> Iterator[str]:
-    """Yield the f-strings of the module. In each of them, a placeholder is written as its expression in braces."""
+    """Yield the f-strings of the module. Each placeholder in them is written as its expression in braces."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
             yield "".join(map(_text, node.values))
@@ -84,7 +85,8 @@ def test_suggested_command_names_the_context_that_the_user_gave(
 
     outcome = run(*command, "--kube-context", "fake")
 
-    # A command with the flag --namespace is a suggestion to the user. A command without this flag is only named.
+    # Only a command with the flag --namespace is a suggestion to the user. Without this flag, the message only names
+    # the command.
     found = [each for each in SUGGESTED.findall(outcome.out + outcome.err) if " --namespace " in each]
     assert any(each.startswith(suggested) for each in found), (outcome.out, outcome.err)
     assert [each for each in found if not re.search(r" --(kube-)?context fake\b", each)] == []

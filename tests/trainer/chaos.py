@@ -19,16 +19,16 @@ from tests.trainer.fixtures import saved_state
 from tests.trainer.programs.jobs.killed import Kill
 
 BATCH_SIZE = 32
-# The number of steps that the training needs for each kill, and for the rest of the run. After each start, the first
-# ten steps are not logged.
+# A run has STEPS_PER_KILL steps for each kill, and STEPS_BESIDES more steps. After each start, the first ten steps are
+# not logged.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
 # After mpirun is killed, the ranks train on for a second, in which they make at most STEPS_WITHOUT_MPIRUN steps.
 STEPS_WITHOUT_MPIRUN = 100
 MOST_LINES = 10
 # On average, one in STARTS kills happens during a restart.
 STARTS = 5
-# Without this variable, torchrun uses the same TCP store for all restarts, and new ranks read the addresses of dead
-# ranks from it.
+# Without this variable, torchrun keeps its TCP store over all restarts, and new ranks read the addresses of dead ranks
+# from it.
 AS_IN_THE_CHART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The processes that may be killed, under the names that killed.py uses."""
+        """The names of the processes that may be killed, as killed.py uses them."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 
@@ -50,7 +50,7 @@ class Case:
 
 
 UNDER_MPIRUN = ("rank", "mpirun", "orted")
-# For each program, what a rank is called, and the names of the job's other processes.
+# PARTS maps a program to the name of its ranks and to the names of the job's other processes.
 PARTS = {
     "tensorflow-horovod": UNDER_MPIRUN,
     "pytorch-ddp": ("rank", "torchrun"),
@@ -66,10 +66,11 @@ CASES = [
     Case("pytorch-ddp", 3),
     Case("pytorch-horovod", 2),
     Case("mxnet-horovod", 2),
-    # A server adds up gradients in the order in which they arrive. With two workers, the order does not change the sum.
+    # The server adds up the gradients in the order in which they arrive. With only two workers, this order does not
+    # change the sum.
     Case("mxnet-kvstore", 2),
-    # The workers update the weights on the servers asynchronously. Only with a single worker, this order is the same in
-    # every run.
+    # The workers update the weights on the servers asynchronously. With more than one worker, the order of these
+    # updates would differ from run to run.
     Case("tensorflow-ps", 1),
 ]
 Plan = list[tuple[str, int, float]]
@@ -130,7 +131,7 @@ def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
 
 
 def steps_for(plan: Plan) -> int:
-    """Return how many steps the run needs at most until all kills of the plan have happened."""
+    """Return the number of steps after which all kills of the plan have happened at the latest."""
     without_mpirun = sum(STEPS_WITHOUT_MPIRUN for victim, _, _ in plan if victim == "mpirun")
     return STEPS_BESIDES + STEPS_PER_KILL * len(plan) + without_mpirun
 
@@ -163,7 +164,10 @@ def train(
 
 
 def started(case: Case) -> list[str]:
-    """Return the command that starts the ranks. If it uses mpirun, killed.py puts distrain-launch in front of it."""
+    """Return the command that starts the ranks.
+
+    If this command contains mpirun, killed.py puts distrain-launch in front of it.
+    """
     module = ["-m", "distrain_trainer"]
     in_each_pod = ["/opt/distrain/bin/distrain-run", "--max-restarts=1000", "--restart-window=1", "--", "python3"]
     if case.name == "mxnet-kvstore":
@@ -171,8 +175,8 @@ def started(case: Case) -> list[str]:
     if case.name == "tensorflow-ps":
         return ["python3", "/tfjob.py", str(case.ranks), "1", *in_each_pod, *module]
     if case.name == "pytorch-ddp":
-        # The options are those of the chart, except for the number of restarts, and for --standalone, which chooses a
-        # free port.
+        # The options are the chart's, with two exceptions: more restarts are allowed, and --standalone chooses a free
+        # port.
         options = [
             "--standalone",
             "--local-addr=127.0.0.1",

@@ -24,13 +24,14 @@ DIGITS_IN_IMAGE = "/data/digits"
 # Without these variables, programs print warnings: torchrun warns that it sets one thread per rank, and gloo that it
 # looks up the host name.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-# Scripts that run inside the images: those in jobs/ start processes, and the others replace the program of a rank.
+# These scripts run inside the images. Those in jobs/ start processes, and each of the others replaces the program of a
+# rank.
 SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
 Run = subprocess.CompletedProcess[str]
-# A function that returns the beginning of a command, for a number of ranks. The command starts python3 as each rank,
-# with the arguments that are appended.
+# A function that gets a number of ranks, and returns the beginning of a command. The command starts each rank as
+# python3, with the arguments that a test appends to the command.
 Starter = Callable[[int], list[str]]
 
 
@@ -100,8 +101,8 @@ PROGRAMS = {
 # processes are started.
 FORKED: dict[str, Starter] = {"pytorch-ddp": forked_of, "tensorflow-ps": forked_tfjob_of}
 
-# The program that starts fastest. It runs the tests of code that all programs share. Importing PyTorch and TensorFlow
-# takes longer, and the jobs of other programs consist of more processes.
+# The program that starts fastest. It runs the tests of the code that all programs share. The other programs import
+# PyTorch or TensorFlow, which takes longer, or their jobs consist of more processes.
 FASTEST = "mxnet-horovod"
 
 # The source of a user's model for each framework. Tests write it as small.py into a folder on PYTHONPATH.
@@ -160,7 +161,7 @@ class Mpirun:
 
 @dataclass(frozen=True)
 class ProgramInImage:
-    """Runs `python3 -m distrain_trainer` as a number of ranks, with the program's and more arguments."""
+    """Runs a number of ranks of `python3 -m distrain_trainer`, with the arguments of a program and further ones."""
 
     name: str
     program: Program
@@ -221,7 +222,10 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 
 @pytest.fixture(autouse=True)
 def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """After a test, stop each watchdog that it has started here: it would end this process minutes later."""
+    """After a test, stop the watchdogs that it has started.
+
+    Otherwise one of them would end this process minutes later.
+    """
     started: list[Watchdog] = []
     start = Watchdog.start
 
@@ -237,7 +241,7 @@ def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # Run this hook before pytest deselects tests by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test that is marked `shared` runs only with the fastest program."""
+    """By default, a test that is marked `shared` runs only with the fastest program."""
     leave_each_to_one(items, "shared", "program", [FASTEST])
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.trainer.conftest import SCRIPTS, mpirun_of, run_in_image
 
 
-# Full matrix only: the patch can only be lost if the images change.
+# Full matrix only: the images contain the patch, so only a change of the images can lose it.
 @pytest.mark.full
 def test_broadcast_of_mxnet_reads_no_name_that_was_freed(digits: Path) -> None:
     # These variables make malloc overwrite freed memory immediately, and make Horovod run each broadcast without a

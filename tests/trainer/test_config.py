@@ -12,7 +12,7 @@ from distrain_trainer.__main__ import program_of
 from distrain_trainer.config import Config, parse
 from distrain_trainer.errors import ArgumentError
 
-# The arguments that the chart passes if its values are the defaults, without --data and --output.
+# The arguments that the chart passes with its default values, without --data and --output.
 FROM_THE_CHART = shlex.split(
     "--framework tensorflow --strategy allreduce --model mnist --batch-size 64 --steps 100 --precision fp32 "
     "--optimizer sgd --learning-rate 0.1 --warmup 0 --seed 1 --log-every 10"

@@ -14,8 +14,8 @@ import pytest
 import distrain_trainer
 from distrain_trainer import errors
 
-# A process that is rank 1 of a job. After an error, it waits for minutes: if all ranks have the same error, only rank 0
-# shall log it.
+# A process that is rank 1 of a job. After an error, such a rank waits for minutes, so that only rank 0 logs an error
+# that all ranks have.
 RANK_1 = """
 import os, signal, threading
 from distrain_trainer.loop.stop_flag import StopRequest

@@ -144,15 +144,15 @@ def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: in
     assert said in gpus.driver_failure()
 
 
-# For each framework, another line of code counts the GPUs. For PyTorch, the code also checks which files the image
-# contains.
+# Each framework counts the GPUs with its own code. PyTorch's code also checks which files the image contains.
 @tried_by("pytorch-horovod", "mxnet-horovod")
 def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: ProgramInImage) -> None:
     run = program("--steps=2", "--batch-size=2", ranks=1, env={"DISTRAIN_GPUS": "1"})
 
     framework = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}[program.program.framework]
     cause = rf"workers\.gpus: each worker asks for 1 GPUs, and {framework} sees none: this image holds"
-    # This is the chief, which has no GPU. Its error names the worker whose log contains the cause.
+    # In a TFJob, this is the output of the chief, which has no GPU. The chief's error names the worker whose log
+    # contains the cause.
     if program.name == "tensorflow-ps":
         assert_refused(run, r"worker \d has ended before the training, .* its log says why", code=1)
     else:

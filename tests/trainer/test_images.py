@@ -1,6 +1,6 @@
 """Test that an image is built only if its content changes.
 
-Also test that a container runtime can load an image that consists of programs only.
+Also test that a container runtime can load an image that contains nothing but a program.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def test_only_debians_own_sources_go_into_the_image(source: str, is_debian: bool
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # A parent folder of the repository may be named distrain, too. It must not be mistaken for the code.
+    # A parent folder of the repository may also have the name distrain. It must not be mistaken for the folder with the
+    # code.
     folder = tmp_path / "distrain"
     for name in ("trainer/distrain_trainer/data.py", "plugin/distrain/cli.py", "plugin/requirements.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -29,8 +29,8 @@ def timed(*seconds: float, untimed: int = 0) -> Speed:
 def test_step_line_is_the_one_of_tf_cnn_benchmarks() -> None:
     line = step_line(timed(1.0, 2.0), 2.3456)
 
-    # The rank has trained on 20 images in 3 s. The rates 10 and 5 have a standard error of 2.5 / sqrt(2), and a median
-    # deviation of 2.5.
+    # The rank has trained on 20 images in 3 s. The rates of its two steps, 10 and 5, have a standard error of 2.5 /
+    # sqrt(2) and a median deviation of 2.5.
     assert line == "2\timages/sec: 6.7 +/- 1.8 (jitter = 3.7)\t2.346"
 
 

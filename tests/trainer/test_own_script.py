@@ -16,7 +16,7 @@ from tests.trainer.conftest import OF_THIS_MACHINE, SCRIPTS, Run, mpirun_of, tor
 PAGE = (REPOSITORY / "docs" / "own-script.md").read_text(encoding="utf-8")
 TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 STARTERS = {"pytorch": torchrun_of, "tensorflow": mpirun_of, "mxnet": mpirun_of}
-# Two ranks need 200 steps to see all samples of the run. If one rank continues alone after the first step, it needs 398
+# Two ranks see all samples of the run in 200 steps. If one rank continues alone after the first step, it makes 398 more
 # steps.
 SAMPLES = 2 * 32 * 200
 
@@ -43,7 +43,7 @@ def run_script(framework: str, folder: Path, command: list[str]) -> Run:
 
 
 def told(run: Run) -> list[dict[str, float]]:
-    """Return the figures in the progress lines that are meant for programs."""
+    """Return the figures of the progress lines that are written for other programs."""
     return [json.loads(line) for line in re.findall(r"^distrain-progress: (.*)$", run.stdout, flags=re.MULTILINE)]
 
 
@@ -73,7 +73,7 @@ def test_script_stops_on_all_ranks_and_goes_on_under_its_starter(tmp_path: Path,
         for ranks, more in ((2, ["/stopped.py"]), (1, []))
     )
 
-    # torchrun exits with 1 for every exit code of a rank, and reports the ranks' exit codes.
+    # torchrun itself exits with 1 whenever a rank fails, and reports the exit codes of the ranks.
     assert stopped.returncode == 143 or "exitcode  : 143" in stopped.stderr, stopped.stderr
     assert told(stopped) == []
     assert went_on.returncode == 0, went_on.stderr

@@ -14,7 +14,8 @@ from schemas import trainer
 
 SCRIPTS = trainer.TARGET.parent
 UNKNOWN = 1000660000
-# A launcher and a worker in the same container. ssh-keygen, sshd, ssh and mpirun each look up the user in /etc/passwd.
+# This script runs a launcher and a worker in one container. ssh-keygen, sshd, ssh and mpirun each look up the user in
+# /etc/passwd.
 SCRIPT = r"""
 set -eu
 mkdir /tmp/ssh

@@ -1,7 +1,7 @@
-"""Test values/profiles: each renders with all values files, and fits its platform and its Pod Security level.
+"""Test values/profiles: each renders with every values file, and its pods fit its platform and Pod Security level.
 
-The snapshots describe nodes of each platform from published figures. The key `source` in a snapshot names the
-publication with these figures.
+The snapshots describe nodes of each platform, with published figures. In a snapshot, the key `source` names the
+publication from which the figures are taken.
 """
 
 from __future__ import annotations

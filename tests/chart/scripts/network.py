@@ -17,7 +17,9 @@ SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 @dataclass
 class Network:
-    """The network of a launcher, which has the first address, and of workers, which have the next addresses.
+    """The network of a launcher and its workers.
+
+    The launcher has the first address, and the workers have the next ones.
 
     All pods share one folder, but each pod has its own /tmp.
 
@@ -39,7 +41,7 @@ class Network:
         return f"{self.name}-{number}"
 
     def start_worker(self, number: int) -> None:
-        """Start a worker. The worker may have run and ended before."""
+        """Start a worker. A worker that has run before and has ended can be started again."""
         tmp = self.pod.folder / f"tmp{number}"
         tmp.mkdir(exist_ok=True)
         tmp.chmod(0o777)

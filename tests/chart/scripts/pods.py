@@ -1,8 +1,8 @@
 """Run the pods' scripts as kubelet does: as process 1, as root or an unprivileged user, with an SSH key owned by root.
 
-If the tests run as root, each script gets its own process namespace, and a mount namespace whose /etc/passwd contains
-the user. Nothing on the machine changes, and all processes end with the namespace's first process. Without root, the
-scripts run as the tests' own user.
+If the tests run as root, each script gets a process namespace of its own. It also gets a mount namespace, in which
+/etc/passwd contains the user. Nothing on the machine changes, and all processes end with the namespace's first process.
+Without root, the scripts run as the tests' own user.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ def make_key(path: Path) -> None:
 
 @functools.cache
 def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[str]:
-    """Copy the scripts to a folder and replace texts in them. `replaced` contains pairs of a former and a new text.
+    """Copy the scripts to a folder and replace texts in them.
+
+    `replaced` contains pairs: a text to replace, and the new text.
 
     All tests use the same folder, so that Python compiles the modules only once.
     """

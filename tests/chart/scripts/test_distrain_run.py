@@ -34,7 +34,7 @@ def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> No
 def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
 
-    # If the exit code were 128 or higher, the operator would restart the pod.
+    # The operator would restart the pod after an exit code of 128 or higher.
     assert code == 1, output
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
 

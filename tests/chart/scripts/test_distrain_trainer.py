@@ -149,7 +149,8 @@ def test_another_archive_is_unpacked_beside_the_former(bench: Bench) -> None:
     assert bench.run("program").stdout == "newer\n"
 
 
-# test_dependencies_of_pinned_packages_have_their_pins also covers what this test and the next test check.
+# This test and the next test run only in the full matrix, because test_dependencies_of_pinned_packages_have_their_pins
+# checks the same things.
 @pytest.mark.full
 def test_name_alone_takes_the_pinned_version(bench: Bench) -> None:
     bench.put_wheel("extra", "1.0")

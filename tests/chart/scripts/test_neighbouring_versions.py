@@ -49,7 +49,7 @@ TRAINING = "training, environment: the worker's"
 
 @dataclass
 class Versions:
-    """Two pods that share an SSH key: the launcher's and the worker's.
+    """The launcher's pod and the worker's pod, which share an SSH key.
 
     The scripts of the two pods may have different versions.
     """

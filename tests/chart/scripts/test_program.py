@@ -1,4 +1,4 @@
-"""Test what the pods' scripts report about a killed program, and what they learn about an earlier launcher."""
+"""Test what the pods' scripts report about a killed program, and what a new launcher learns about earlier launchers."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from tests.chart.scripts.pods import SCRIPTS, wait_for
 from tests.chart.scripts.supervising import COUNT, Bench
 
 TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
-# STOPPED maps a script to the exit code that it returns after SIGTERM has stopped the program. torchrun itself exits
-# with 1.
+# STOPPED maps a script to its exit code after SIGTERM has stopped its program. With torchrun this is 1, the exit code
+# of torchrun itself.
 STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
 
 

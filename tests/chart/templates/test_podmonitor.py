@@ -161,8 +161,8 @@ def test_port_of_the_workers_ssh_is_refused(helm: Path) -> None:
         "distrain: monitoring.port: 2222 is also ssh.port, on which sshd listens in the workers; set one of the "
         "two to another port\n"
     ) in words
-    # Neither job can have the port conflict: a PyTorchJob uses no SSH, and a user's own program serves no metrics of
-    # the trainer.
+    # Neither of these jobs uses both ports: a PyTorchJob has no sshd, and a user's own program does not serve the
+    # trainer's metrics.
     for more in ("framework=pytorch", "command={/train}"):
         assert template(helm, *set_arguments("trainer.metrics=true", port, more)).returncode == 0
 

@@ -24,7 +24,7 @@ RELEASE = "[a-z][a-z0-9]*"
 
 
 class Loader(yaml.CSafeLoader):
-    """Reads a plain scalar as a boolean or number if at least one YAML reader does so.
+    """Reads an unquoted YAML value as a boolean or number if Go's YAML reader or PyYAML does.
 
     Go's YAML reader converts y and n to booleans and 1e3 to a number. PyYAML does not.
     """
@@ -37,8 +37,8 @@ Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
-# In these values, maps and lists contain WORD as keys and as values. WITH_NAMES is for all kinds, WITH_MPI for kinds
-# with MPI, and WITH_TEXT for words that are not valid names.
+# The maps and lists in these values contain WORD, both as a key and as a value. A test replaces WORD by the word that
+# it tries. WITH_NAMES is for all kinds, WITH_MPI for kinds with MPI, and WITH_TEXT for words that are not valid names.
 WITH_NAMES = """
 workers:
   nodeSelector: {WORD: WORD}
@@ -65,7 +65,7 @@ workers: {topology: {policy: spread}}
 
 
 def takes(path: str, word: str) -> bool:
-    """Tell whether the schema accepts any text for the value at this path, and so also this word."""
+    """Tell whether the value at this path may be any text, in particular this word."""
     entry = resolved(LEAVES[path])
     if "string" not in entry["type"] or "enum" in entry:
         return False
@@ -114,7 +114,7 @@ def form(kind: str, scheduler: str) -> Yaml:
 
 
 def everywhere(kind: str, scheduler: str, odd: str, word: str) -> Yaml:
-    """Return values that contain `word` wherever the schema accepts the word `odd`."""
+    """Return values that contain `word` at every place that accepts the word `odd`."""
     maps = WITH_TEXT if odd == "~" else WITH_NAMES
     more = with_word(WITH_MPI, word) if kind in MPI and odd != "~" else {}
     leaves = (nested(path, word) for path in paths(kind, scheduler, odd))
@@ -147,7 +147,7 @@ def found(rendering: Rendering, word: str) -> set[tuple[str, str]]:
 
 
 def differences(asked: list[tuple[Request, Request]]) -> list[str]:
-    """Return the paths of rendered scalars that have another type with the odd word than with the ordinary word."""
+    """Return the paths of scalars whose rendered type changes when an odd word replaces the ordinary word."""
     answers = list(render_many(itertools.chain.from_iterable(asked)))
     lines = []
     for (ordinary, odd), usual, answer in zip(asked, answers[::2], answers[1::2], strict=True):

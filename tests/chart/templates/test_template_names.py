@@ -23,7 +23,9 @@ def stem(file: str) -> str:
 
 
 def expected_stem(name: str) -> str | None:
-    """Return the longest of the file names with which the template's name begins.
+    """The template's name begins with the name of the file that defines it.
+
+    Return the longest file name for which this is true.
 
     A hyphen in a file's name may be a dot in the template's name.
     """
@@ -43,7 +45,7 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
 
 
 def test_no_two_files_of_named_templates_have_one_name() -> None:
-    """A template's prefix contains the name of its file without the folder.
+    """The names of templates begin with the name of their file, without its folder.
 
     So two files with named templates must not have the same name, even in different folders.
     """

@@ -17,8 +17,7 @@ from tests.matrix import one_of
 
 Values = dict[str, Any]
 
-# Values that must be set before other values have an effect. For example, s3.endpoint has an effect only if the data is
-# in S3.
+# Values under which the other values have an effect. For example, s3.endpoint has an effect only if the data is in S3.
 CONTEXT = yaml.safe_load(
     """
 workers: {gpus: 1, topology: {policy: spread}}
@@ -50,7 +49,7 @@ POD_SPEC: dict[str, Any] = {
     "terminationGracePeriodSeconds": 7,
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
 }
-# Sample values for entries of the schema that have no examples and no choices, or whose only example is the default.
+# Sample values for entries of the schema that have neither examples nor choices, or only the default as an example.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
@@ -75,7 +74,7 @@ SAMPLES: dict[str, Any] = {
     "monitoring.interval": "15s",
 }  # fmt: skip
 NO_TEST = "Without an all-reduce there is no test to leave out."
-# Values that have no effect on a kind of job, each with the reason.
+# Pairs of a job kind and a value without effect on this kind, each with the reason.
 IGNORED = {
     ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
     **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},
@@ -95,7 +94,7 @@ def samples(path: str, entry: Schema, base: Values) -> list[Any]:
 
 @functools.cache
 def base(kind: str) -> Values:
-    """Return the values to which the tested value is added: CONTEXT, and the values that select the kind."""
+    """Return the values to which a test adds the value that it tries: CONTEXT, and the values that select the kind."""
     values: Values = CONTEXT
     gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):

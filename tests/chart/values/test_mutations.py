@@ -1,4 +1,4 @@
-"""Test that Helm refuses values with a single mistake of any kind, and names the mistake's place.
+"""Test that Helm refuses values with a single mistake, whatever the mistake is, and names its place.
 
 Helm must accept values that are exactly at a limit.
 """
@@ -16,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# Values whose types Kubernetes defines. The test mutates them at every depth.
+# Values whose types Kubernetes defines. The test makes mistakes in them at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}
@@ -126,8 +126,8 @@ NEEDS = {"/gang/scheduler: kueue": "gang.queue", "/trainer/delivery: chart": "im
 def mutated() -> dict[str, list[Mutation]]:
     """Return the mutations of each document.
 
-    This is a fixture because every pytest process imports the module, but only one process runs the tests that need the
-    mutations.
+    The mutations are created in a fixture, not at import: every pytest process imports this module, but only one
+    process runs the tests that need them.
     """
     return {name: list(mutations(values)) for name, values in DOCUMENTS.items()}
 
@@ -186,7 +186,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule on several values prints the error, and names the refused value or the missing value."""
+    """Return whether a rule of the chart prints this error, and names the refused value or the missing value."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

@@ -24,7 +24,7 @@ def test_helm_accepts_null_where_it_means_none_or_empty(helm: Path) -> None:
 
 
 def optional_paths(schema: Schema = SOURCE, prefix: str = "") -> Iterator[str]:
-    """Yield the keys that values.yaml leaves out, including keys in the chart's own maps."""
+    """Yield the paths of the keys that values.yaml leaves out, at every depth of the chart's own maps."""
     for name, entry in schema["properties"].items():
         if build.is_optional(entry):
             yield f"{prefix}{name}"

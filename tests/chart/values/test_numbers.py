@@ -1,4 +1,4 @@
-"""Test that a number gives the same job in a values file and in --set, which turns fractions into text."""
+"""Test that a number gives the same job in a values file and with --set, where Helm reads fractions as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.matrix import one_of
 # of these numbers.
 FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
 ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
-# Other values that must be set together with the tested number, because a rule of the chart requires them.
+# For some numbers, a rule of the chart requires other values, which are set together with the number.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     **dict.fromkeys(
@@ -39,8 +39,8 @@ FORMS = {
 def numbers() -> Iterator[tuple[str, Schema]]:
     """Yield each value that may be a number.
 
-    Maps whose keys the user chooses are left out, such as mpi.env, except for one quantity:
-    workers.resources.limits.cpu.
+    In a map such as mpi.env, the user chooses the keys, so such maps are left out. The only exception is
+    workers.resources.limits.cpu, which stands for all quantities.
     """
     yield "workers.resources.limits.cpu", SCHEMA["definitions"]["quantity"]
     for path, entry in leaves():
@@ -62,7 +62,10 @@ def file_of(folder: Path, path: str, spelling: str) -> str:
 
 
 def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
-    """Return the arguments that set the value to this number, keyed by the method: a values file or a flag."""
+    """Return Helm's arguments that set the value to this number.
+
+    There is one entry for each way: a values file, or one of three flags.
+    """
     return {
         "file": ["--values", file_of(folder, path, spelling)],
         "set": ["--set", f"{path}={spelling}"],

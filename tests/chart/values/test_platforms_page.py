@@ -1,4 +1,5 @@
-"""Test that values files shown on the pages render, and that two pages list all keys that are not in values.yaml."""
+"""Test that values files shown on the pages render. Test that two pages together list every key missing in values.yaml.
+"""
 
 from __future__ import annotations
 

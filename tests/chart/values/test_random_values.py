@@ -35,7 +35,7 @@ AGAIN = 4
 class Findings:
     """The mistakes that were found, and the number of rendered objects of each kind.
 
-    Each mistake is a line that begins with the seed.
+    Each mistake is one line, which begins with the seed of the random values.
     """
 
     refused: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Test the values schema: it refuses wrong values, each limit has an effect, and values.yaml agrees with it.
+"""Test the values schema: wrong values are refused, every limit refuses something, and values.yaml agrees with it.
 
 test_mutations.py sets values that break every type, range, choice and key of the schema. This module tests the other
-limits, which need hand-written values.
+limits with hand-written values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
 def keyword_of(error: jsonschema.ValidationError) -> str:
     """Return the JSON Schema keyword, such as maximum, that the value breaks.
 
-    If a key or value of a map breaks a limit, return the map's keyword: propertyNames or additionalProperties.
+    If the broken limit is in a schema for a map's keys or values, return the keyword of the map instead: propertyNames
+    or additionalProperties.
     """
     for on_map in ("propertyNames", "additionalProperties"):
         if on_map in error.absolute_schema_path:
@@ -108,7 +109,7 @@ def test_every_role_takes_the_same_values() -> None:
     assert {*BY_ROLE, "cpu", "memory", "affinity", "topology", "securityContext", "containerSecurityContext"} == shared
 
 
-# These keywords limit nothing. Two entries of the schema with the same limits may differ in them.
+# These keywords limit nothing. Two entries of the schema count as the same even if they differ in these keywords.
 NOTES: Schema = {"description": "", "examples": [], "default": None}
 
 # Each tuple has the keyword of a limit, a value that breaks this limit, and a similar value that is accepted.
@@ -174,7 +175,7 @@ TOPOLOGY = [
     *(("pattern", {"key": bad}, {"key": good}) for bad, good in LABEL_KEY),
     ("additionalProperties", {"polcy": "pack"}, {"policy": "pack"}),
 ]
-# The limits of the values that are accepted both at the top level and in every role.
+# The limits of the values that may be set both at the top level and for each role.
 Cases = list[tuple[str, Any, Any]]
 EVERYWHERE: dict[str, Cases] = {
     "resources": AMOUNTS, "env": ENV, "envFrom": [("minProperties", [{}], [{"secretRef": {"name": "a"}}])],
@@ -306,7 +307,7 @@ def test_limit_refuses_a_value_and_accepts_its_neighbour(path: str, keyword: str
 
 
 def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield (path, keyword) for each limit of a schema entry, and for the limits on its list items and keys.
+    """Yield (path, keyword) for each limit of a schema entry, and for each limit of the entry's list items and keys.
 
     The keyword `type` is left out, because another test covers types.
     """
@@ -318,8 +319,8 @@ def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
             yield from limits_of(path, inner)
 
 
-# AS_ELSEWHERE maps the path of a value to the path of another role's value that has the same definition. The cases
-# above break the limits of the second value only.
+# AS_ELSEWHERE maps the path of a value to the path of another role's value with the same schema. The cases above test
+# the limits of that other value, so the limits of the first one need no cases.
 AS_ELSEWHERE = {
     **{f"{role}.{key}": f"workers.{key}" for role in ROLES[1:] for key in BY_ROLE},
     **{f"{role}.topology": "launcher.topology" for role in ROLES[2:]},

@@ -91,7 +91,7 @@ def paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def keys_without_comment(text: str) -> list[str]:
-    """Return the lines that set a value and have no comment above them in their paragraph.
+    """Return the lines that set a value but have no comment above them in the same paragraph.
 
     A group of values needs no comment if its values have comments.
     """

@@ -23,8 +23,8 @@ ORDER = [
 
 def strict_metaschema() -> jsonschema.Draft6Validator:
     """Return a validator for schemas that refuses unknown keywords at every depth."""
-    # The metaschema refers to itself as "#". Without its $id, the reference "#" leads to the strict copy that is made
-    # here.
+    # JSON Schema's metaschema refers to itself as "#". If its $id is removed, "#" means the changed copy that is made
+    # here, so the copy is strict at every depth.
     own = {key: value for key, value in jsonschema.Draft6Validator.META_SCHEMA.items() if key != "$id"}
     return jsonschema.Draft6Validator({**own, "additionalProperties": False})
 

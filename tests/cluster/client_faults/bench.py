@@ -32,11 +32,13 @@ from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS, Cli
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, NAME, ROLLED_BACK
 from tests.cluster.client_faults.rules import Line
 
-# `install --wait` waits this many seconds. Then the bench marks the job as finished, which ends the command.
+# The bench lets `install --wait` wait this many seconds for the job. Then the bench marks the job as finished, so that
+# `install --wait` ends.
 SECONDS_FOLLOWED = 5
-# A command sends a slightly different number of pieces of data in each run. If a fault has several moments, they are
-# spread over all the pieces that the command sent without a fault. If the command ends before a moment, the bench
-# repeats the case with the next smaller share of these pieces.
+# A command sends its requests in pieces of data, whose number differs slightly between two runs. The moments at which a
+# fault hits are spread over the number of pieces that an undisturbed run has sent. If a run ends before the moment of
+# its fault, the bench repeats it with a smaller share of that number. These are the shares, in the order in which they
+# are tried.
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 
@@ -65,8 +67,8 @@ def main() -> int:
 
     done = {tuple(line["case"]) for line in read(results)}
     missing = [case for case in cases() if case not in done and options.only in " ".join(map(str, case))]
-    # First run each command without a fault. The number of pieces that it sends is needed to place the faults of the
-    # other cases.
+    # Run each command without a fault first, to learn how many pieces of data it sends. The moments of the other cases'
+    # faults are computed from this number.
     for batch in ([each for each in missing if not each.fault], [each for each in missing if each.fault]):
         pool = ThreadPoolExecutor(options.jobs)
         try:
@@ -83,8 +85,8 @@ def main() -> int:
 def one_case(case: Case, lines: list[Line], namespace: str) -> Line:
     """Run a case in a new namespace, and return its result.
 
-    A command may send fewer pieces of data than in the run without a fault, so that it ends before the fault's moment.
-    Then the case runs again with an earlier moment.
+    The command may end before the fault's moment, because it sent fewer pieces of data than in the run without a fault.
+    If so, run the case again with an earlier moment.
     """
     pieces = next((line["pieces"] for line in lines if line["case"][:2] == [case.command, ""]), 0)
     for number, share in enumerate(SHARES):
@@ -138,9 +140,9 @@ def _removed(namespace: str) -> Iterator[None]:
 
 @contextmanager
 def _finished(namespace: str) -> Iterator[None]:
-    """Mark the job in the namespace as Succeeded, SECONDS_FOLLOWED after its creation.
+    """SECONDS_FOLLOWED seconds after the job was created in the namespace, mark it as Succeeded.
 
-    Its operator would not do so, because the job's pods never start.
+    The operator would never do so, because the job's pods never start.
     """
     ended = threading.Event()
 
@@ -189,8 +191,8 @@ def told(line: Line) -> str:
 def table(lines: list[Line]) -> list[str]:
     """Return a Markdown table with one row per fault and one column per command.
 
-    A cell lists the states in which the release ended. Behind each state are the number of cases and the exit codes of
-    the command.
+    A cell lists the states in which the release ended. After each state come the number of cases that ended in it, and
+    the exit codes of the command.
     """
     rows = [["what happens", *COMMANDS], ["---"] * (1 + len(COMMANDS))]
     for fault in ("", *STREAMS, FULL, *SIGNALS, AWAY):

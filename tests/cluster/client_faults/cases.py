@@ -24,7 +24,9 @@ SIGNAL_MOMENTS, AWAY_MOMENTS = 5, 20
 
 
 class Case(NamedTuple):
-    """A command of the plugin and a fault. The fault hits the command at moment `moment` of `moments` moments.
+    """A command of the plugin and a fault.
+
+    Each case of this fault hits at another of `moments` moments; `moment` is the number of this case's moment, from 1.
 
     The moments are spread evenly over the pieces of data that the command sends to the API server.
     """
@@ -35,7 +37,10 @@ class Case(NamedTuple):
     moments: int = 0
 
     def at(self, pieces: int) -> tuple[int, bool]:
-        """Return the piece's number at which the fault comes, and whether the API server answers the piece first."""
+        """Return the number of the piece of data at which the fault hits.
+
+        Also return whether the API server answers this piece before the fault hits.
+        """
         if self.fault != AWAY:
             return (1 + pieces * (2 * self.moment - 1) // (2 * self.moments) if self.moments else 0), False
         place, answered = divmod(self.moment - 1, 2)

@@ -21,8 +21,8 @@ from tests.cluster.client_faults.proxy import ApiProxy
 
 AWAY_SECONDS = 30
 SECONDS_BETWEEN_SIGNALS = 0.3
-# Maps a fault of stdin, stdout or stderr, in shell notation, to the script that runs the command with this fault. The
-# script exits with the command's exit code, not with the exit code of `head`.
+# Maps a fault of stdin, stdout or stderr, written as shell code, to the script that runs the command with this fault.
+# The scripts with a pipe still return the command's exit code, not that of `head`.
 STREAMS = {
     "\\| head -1": '"$@" | head -1; exit ${PIPESTATUS[0]}',
     "> /dev/full": '"$@" > /dev/full',
@@ -66,7 +66,7 @@ class Client:
     def run(self, arguments: Sequence[str], fault: str = "", moment: int = 0, *, answered: bool = False) -> Ended:
         """Run a command of the plugin with this fault, and wait until the plugin and its Helm have ended.
 
-        The fault comes when the proxy receives the command's piece of data with the number `moment`.
+        The fault hits when the proxy receives piece number `moment` of the command's data.
         """
         command = [sys.executable, "-m", "distrain", *arguments, "--kubeconfig", str(self.kubeconfig)]
         if fault in STREAMS:

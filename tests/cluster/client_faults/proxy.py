@@ -20,10 +20,10 @@ SERVER_NAME = "kubernetes"
 class ApiProxy:
     """A TCP proxy that counts the pieces of data that clients send.
 
-    A piece is the data that one call of recv() returns: mostly one request, or one step of the TLS handshake.
-    `at(number, act)` calls `act` before the proxy forwards the piece with this number. With `answered`, the proxy calls
-    `act` after the API server has answered the piece, and drops the answer. `is_reached` tells whether the proxy has
-    received the piece with this number.
+    A piece is the data that one call of recv() returns. In most cases this is one request, or one step of the TLS
+    handshake. `at(number, act)` makes the proxy call `act` before it forwards piece `number`. If `answered` is true,
+    the proxy calls `act` after the API server has answered the piece, and drops the answer. `is_reached` tells whether
+    the proxy has received the piece with this number.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:

@@ -24,9 +24,9 @@ class State:
     has_namespace: bool
 
     def word(self, command: str) -> str:
-        """Return CHANGED, BEFORE or ROLLED_BACK if the release and its job agree.
+        """Return one of the words CHANGED, BEFORE and ROLLED_BACK if the release and its job are both in this state.
 
-        Otherwise describe the last revision and the job.
+        If they contradict each other, describe the last revision and the job.
         """
         last = self.revisions[-1] if self.revisions else None
         if command.startswith("install"):

@@ -1,4 +1,4 @@
-"""Check the rules that docs/plugin.md promises for a command that is hit by a fault."""
+"""Check that a command keeps the promises of docs/plugin.md when a fault hits it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.cluster.client_faults.release_state import BEFORE, CHANGED, ROLLED_BA
 Line = Mapping[str, Any]
 
 CODES = (0, 2, 3, 4, 5, 130, 141)
-# If the command has changed nothing or undone its change, its last line must contain a text of UNDONE or NEXT. If the
-# release has changed, its last line must contain a text of NEXT, which tells the user's next step.
+# If nothing has changed after the command, the last line that it prints must contain a text of UNDONE or NEXT. If
+# something has changed, the last line must contain a text of NEXT, so that the user knows what to do next.
 UNDONE = ("uninstalled again", "rolled back to revision 1", "nothing was changed", "deleted again")
 NEXT = (
     "helm uninstall",

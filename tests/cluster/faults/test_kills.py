@@ -71,7 +71,7 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
             say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
-        # When the lost worker returns, the launcher stops the ranks once more. Wait until they train again.
+        # When the lost worker returns, the launcher stops the ranks once more. Wait until the ranks train again.
         wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
         found = head(run)
         assert found
@@ -109,8 +109,8 @@ def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
         goes_on()
 
 
-# This test runs only in the full matrix, because tests/chart/scripts/launch/test_live_run.py cuts a worker's network
-# without a cluster.
+# In `make test`, tests/chart/scripts/launch/test_live_run.py cuts a worker's network without a cluster, so this test
+# runs only in the full matrix.
 @pytest.mark.full
 def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
@@ -120,8 +120,8 @@ def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesO
     goes_on()
 
 
-# This test runs only in the full matrix, when nothing else uses the lab: every pod of the lab needs kubelet and
-# containerd.
+# This test restarts kubelet or containerd, which every pod of the lab needs. So it runs only in the full matrix, in
+# which no other test uses the lab at the same time.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:

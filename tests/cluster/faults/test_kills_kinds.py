@@ -33,8 +33,8 @@ SECONDS = 300
 # The command lines of ranks and parameter servers contain this text. In the pod, the fault hits the youngest process
 # whose command line contains this text.
 TRAINER = "distrain_trainer"
-# In an elastic job, torchrun and the processes that start torchrun have TRAINER in their command lines, too. Only the
-# command line of a rank contains this longer text.
+# In an elastic job, TRAINER also occurs in the command lines of torchrun and of its parent processes. Only the command
+# line of a rank contains this longer text.
 RANK = "-u -m distrain_trainer"
 
 Fault = functools.partial[Any]
@@ -73,9 +73,9 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the process that the fault will hit runs in its pod.
+    """Wait until the process that the fault shall hit is running in its pod.
 
-    The previous fault may have stopped a worker that has not come back yet.
+    A worker that the previous fault stopped may still be missing.
     """
 
     def is_there() -> bool:
@@ -176,8 +176,8 @@ FAULTS = {
         "cut network": cut("master", "worker"),
     },
 }
-# `make test` tries one kind without an operator and one kind of training-operator. The full matrix tries all kinds and
-# faults.
+# `make test` tries two kinds: Plain, which has no operator, and the elastic PyTorchJob of training-operator. The full
+# matrix tries all kinds and faults.
 TRIED = {("plain", "worker deleted"), ("elastic", "rank")}
 CASES = [
     pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)

@@ -38,15 +38,16 @@ def _steps(namespace: Namespace) -> int:
     return len(STEP.findall(namespace.launcher_log()))
 
 
-# The first two tests must run before the others. The other tests share a run, which has the same release name.
+# The first two tests must run before the others. The other tests share a run, whose release has the same name as
+# theirs.
 def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
 
     with faults.refusing_s3(REFUSING_PORT):
         wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
         with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-            # The trainer tries for ten minutes to write the model. Then the launcher starts the ranks again, and S3
-            # refuses their first request.
+            # The trainer tries for ten minutes to write the model, and then fails. The launcher restarts the ranks, and
+            # S3 refuses their first request.
             assert namespace.wait_for_end(seconds=1500) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]

@@ -19,7 +19,7 @@ from tests.cluster.training import CHECKPOINTS, MXNET, SECONDS_BETWEEN
 VALUES = "runs/run1.yaml"
 DOCS = REPOSITORY / "docs"
 FOREVER = 10_000_000
-# This many workers with one GPU each do not fit: the lab has 8 GPUs.
+# The lab has 8 GPUs, so this many workers with one GPU each do not fit.
 TOO_MANY = 9
 
 
@@ -42,7 +42,10 @@ def run_values(replicas: int, steps: int = FOREVER) -> str:
 
 
 def kind_values(kind: Kind, **more: Any) -> str:
-    """Return a values file with which a job of this kind trains for long on the digits in the lab's S3 server."""
+    """Return a values file for a job of this kind.
+
+    It reads the digits from the lab's S3 server and trains longer than any test takes.
+    """
     values: dict[str, Any] = yaml.safe_load((EXAMPLES / kind.file).read_text(encoding="utf-8"))
     for path, value in {**digits_on_s3(), **kind.long_run(**more)}.items():
         *sections, key = path.split(".")

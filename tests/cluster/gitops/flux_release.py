@@ -33,7 +33,7 @@ class Release:
     def new(cls, namespace: Namespace, values: str, helm_controller: str, **more: Any) -> Release:
         """Commit the chart and these values, and apply the examples from docs/flux.
 
-        `more` adds fields to the HelmRelease's spec.
+        The fields in `more` are added to the HelmRelease's spec.
         """
         repository = repository_with_chart("distrain")
         repository.commit({VALUES: values})

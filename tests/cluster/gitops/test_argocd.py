@@ -75,8 +75,8 @@ def test_application_trains_rescales_and_outlives_a_refused_commit(
     assert before
     assert after.generation == before.generation
 
-    # A changed `trainer.steps` makes the chart replace the job. The run has already trained for more than one step, so
-    # the new job ends at once.
+    # A changed `trainer.steps` makes the chart replace the job. The new job ends at once, because the run has already
+    # made more than the one step that it asks for.
     assert application.commit(run_values(3, steps=1))["phase"] == "Succeeded"
     assert job(namespace) != first
     wait_until("Healthy", lambda: application.state() == ENDED, seconds=SECONDS, pause=1)

@@ -54,7 +54,7 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
     refresh_hostfile(namespace, 1)
     wait_for_step(namespace, ranks=1)
     assert job(namespace) == first
-    # helm-controller has not crashed: nothing would have restarted its process.
+    # helm-controller has not crashed, because it is still the same process: nothing restarts it after a crash.
     assert process
     assert namespaces.pid(flux.HELM_CONTROLLER) == process
 

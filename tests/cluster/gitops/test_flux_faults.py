@@ -29,7 +29,8 @@ NO_RETRIES, RETRIES = ({"remediation": {"retries": retries}} for retries in (0, 
 def steady(helm_controller: str) -> Iterator[str]:
     """Return helm-controller's version.
 
-    After the test, assert that helm-controller still runs. Nothing restarts it after a crash.
+    After the test, assert that helm-controller is still the same process. Nothing restarts helm-controller after a
+    crash.
     """
     process = namespaces.pid(flux.HELM_CONTROLLER)
     yield helm_controller

@@ -2,9 +2,9 @@
 
 The tests make each change with a git commit.
 
-The run trains. A refresh restarts no pod, and neither does a commit that changes no value. The run is rescaled twice,
-then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its job by hand. Argo
-CD or Flux creates a new job, which ends at once because the run is finished.
+The run trains. While the run trains, no pod restarts after a refresh, or after a commit that changes no value. The run
+is rescaled twice, then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its
+job by hand. Argo CD or Flux creates a new job, which ends at once because the run is finished.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _assert_no_pods(namespace: Namespace) -> None:
 
 
 def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
-    """Assert that a new job of a finished run ends at once, because the run's record says that the run is finished."""
+    """Assert that a new job of a finished run ends at once, without training."""
     before = head(namespace)
     wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
     assert _outcome(namespace, kind) == "Succeeded"

@@ -36,8 +36,8 @@ def test_api_server_admits_what_random_values_render(namespace: Namespace) -> No
 
 
 def _served(rendered: Rendering) -> str:
-    # Send the text that Helm rendered. PyYAML would write some strings without quotes, and the API server would then
-    # read them as numbers.
+    # Send the text exactly as Helm rendered it. PyYAML would write some strings without quotes, and the API server
+    # would then read them as numbers.
     return "\n---\n".join(text for text in rendered.manifest.split("\n---\n") if _is_served(yaml.safe_load(text)))
 
 

@@ -1,4 +1,4 @@
-"""Train each framework to the end in each kind of job that supports it, on the digits or on pictures in S3."""
+"""Train each framework to the end in every kind of job that supports it. The data are the digits, or pictures in S3."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUNS = [
     # These cases run only in the full matrix, because rescale/test_rescale_kinds.py also trains MXJobs.
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
-    # This case runs only in the full matrix: test_kinds.py already connects a Master with its Workers, and
+    # This case runs only in the full matrix. In `make test`, test_kinds.py connects a Master with its Workers, and
     # test_stock_image.py trains a PyTorchJob to the end.
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker", marks=FULL),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic", marks=FULL),

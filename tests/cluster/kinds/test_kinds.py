@@ -44,8 +44,8 @@ def test_elastic_pytorchjob_brings_its_workers_together(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-pytorch-elastic.yaml", "pytorchjobs", {**TORCHRUN, **nodes})
 
-    # An elastic PyTorchJob succeeds when its first worker has succeeded. The operator may then delete the other
-    # workers' pods, so that their reports are missing.
+    # An elastic PyTorchJob succeeds when its first worker has succeeded. The operator may then delete the pods of the
+    # other workers before they have printed a report.
     ranks = {report["rank"] for report in reports}
     assert ranks <= set(range(6))
     assert len(ranks) >= 2
@@ -66,8 +66,8 @@ def test_scheduler_servers_and_workers_of_an_mxjob_meet(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # Each process reports that all five pods have connected. Some reports may be missing: the operator deletes the
-    # other pods when the MXJob's scheduler pod has ended.
+    # Each process reports that all five pods have connected. Some reports may be missing: when the MXJob's scheduler
+    # pod has ended, the operator deletes the pods that still run.
     assert {report["size"] for report in reports} == {5}
     assert {report["role"] for report in reports} <= {"scheduler", "server", "worker"}
 

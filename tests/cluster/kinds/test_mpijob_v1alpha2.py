@@ -16,8 +16,8 @@ from tests.cluster.testbed import Namespace
 
 OPERATORS = Operators(mpijob="v1alpha2", training=False)
 POD_SECURITY = "baseline"
-# No operator newer than mpi-operator 0.3 serves v1alpha2, so these tests run only in the full matrix. Each usual test
-# run trains MPIJobs of v1 and v2beta1.
+# v1alpha2 is served only by mpi-operator 0.3 and older, so these tests run only in the full matrix. MPIJobs of v1 and
+# v2beta1 are trained in `make test`.
 pytestmark = pytest.mark.full
 
 

@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-A difference that the test finds is reported with a seed. From this seed, random_request computes the job's values.
+If the test finds a difference, it prints the seed of the job. random_request(seed) returns the values of this job.
 """
 
 from __future__ import annotations

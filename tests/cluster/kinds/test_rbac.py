@@ -25,7 +25,7 @@ def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """Return the namespace. In this namespace, the user USER has only Kubeflow's role kubeflow-edit."""
     client.kubectl("-n", namespace.name, "create", "rolebinding", USER, "--clusterrole=kubeflow-edit", f"--user={USER}")
     yield namespace
-    # The chart's ClusterRole would stay when the namespace is deleted.
+    # Deleting the namespace would not delete the chart's ClusterRole, so uninstall the release.
     namespace.helm(helm4, "uninstall", "admin", "--ignore-not-found", "--wait")
     client.kubectl("-n", namespace.name, "delete", "rolebinding", USER)
 

@@ -25,8 +25,8 @@ ON_TWO_CORES = {"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "
 def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: None, framework: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "lab", "demo"],
-        # A user's demo trains for more epochs. With 200 epochs, the third worker joins in the first quarter of the run,
-        # even while other tests use the machine.
+        # A user's demo trains for more epochs. With 200 epochs, even on a busy machine the third worker joins in the
+        # first quarter of the run.
         env={**os.environ, "FRAMEWORK": framework, "EPOCHS": "200"},
         cwd=REPOSITORY,
         capture_output=True,

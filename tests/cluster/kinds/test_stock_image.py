@@ -23,7 +23,7 @@ DOCKERFILE = Path(__file__).parent / "stock-pytorch.Dockerfile"
 # program's path, but not directly after `-u`.
 RANK = "-u /opt/distrain/bin/distrain-trainer"
 SECONDS = 300
-# A run on the 1437 digits learns them with these values.
+# With these values, the model learns the 1437 digits.
 LEARNING = {
     "trainer.batchSize": 32,
     "trainer.steps": None,

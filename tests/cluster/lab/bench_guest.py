@@ -42,7 +42,7 @@ FILLER = Path("/var/lib/filler")
 
 @dataclass(frozen=True)
 class Trial:
-    """The seconds until a demo ended, how it ended, and what `make clean` left on the machine."""
+    """A demo's duration in seconds, what interrupted it, and what `make clean` left on the machine."""
 
     seconds: float
     ending: str
@@ -83,9 +83,9 @@ def _result(log: Path, second: float | None, ending: str) -> str:
 
 
 def _run(log: Path, second: float | None, end: Callable[[subprocess.Popen[bytes]], str]) -> Trial:
-    """Run a demo, call `end` after `second` seconds, and run `make clean`.
+    """Run a demo, interrupt it with `end` after `second` seconds, and then run `make clean`.
 
-    `end` returns what interrupted the demo.
+    `end` interrupts the demo and returns a description of the interruption.
     """
     teardown.down()
     before, started, ending = machine.state(), time.monotonic(), ""

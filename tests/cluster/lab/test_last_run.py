@@ -38,7 +38,7 @@ class FakeS3:
 
 @dataclass(frozen=True)
 class FakeSite(Site):
-    """A fake cluster. It has the release `demo` if `values` is not None."""
+    """A fake cluster. The release `demo` is installed in this cluster if `values` is not None."""
 
     values: dict[str, Any] | None = None
     called: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Test which switches of the lab's operators end running jobs, and which programs a choice of operators needs."""
+"""Test which changes of the lab's operators end running jobs, and which programs each choice of operators needs."""
 
 from __future__ import annotations
 

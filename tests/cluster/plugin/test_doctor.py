@@ -48,7 +48,7 @@ def test_printed_grants_are_enough_to_install(namespace: Namespace, as_user: lis
         allowed = namespace.helm(helm, *JOB, *as_user)
         removed = namespace.helm(helm, "uninstall", "run1", "--wait", *as_user)
     finally:
-        # The ClusterRole would stay when the namespace is deleted.
+        # Deleting the namespace would not delete the ClusterRole.
         client.kubectl("delete", "-f", "-", stdin=grants)
 
     assert refused.returncode != 0

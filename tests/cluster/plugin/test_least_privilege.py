@@ -22,7 +22,7 @@ def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")
     client.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
     yield namespace.kubeconfig_of(USER, tmp_path)
-    # The ClusterRole and its binding would stay when the namespace is deleted.
+    # Deleting the namespace would not delete the ClusterRole and its binding.
     client.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

@@ -61,7 +61,7 @@ def _pod(number: int, namespace: str) -> dict[str, Any]:
 
 
 def _pods(cluster: Cluster, namespace: str) -> list[Any]:
-    """Return what the plugin counts for each pod of the namespace."""
+    """For each pod of the namespace, return the facts that the plugin reads to count the cluster's usage."""
 
     def used(pods: Iterator[CountedPod]) -> list[Any]:
         return [_parts(pod) for pod in pods if pod.namespace == namespace]

@@ -39,7 +39,7 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     assert REFUSAL.fullmatch(message)
     told = client.kubectl("-n", namespace.name, "logs", pod)
     assert told.rstrip().endswith(message)
-    # The hook does not count pods that wait for a node, such as the previous test's pods. The hook must be able to read
+    # The hook may leave out only pods that wait for a node, such as the previous test's pods. It must be able to read
     # everything else.
     assert set(re.findall("not judged: (.*)", told)) <= {"pods that wait for a node and may take room first: 1"}
     client.kubectl("-n", namespace.name, "delete", pod)
@@ -53,7 +53,7 @@ def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, hel
     assert _hooks_left(namespace) == []
     wait_until("the workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, pause=0.5)
 
-    # The run occupies 6 of the lab's 8 GPUs. Its GPUs become free when the upgrade replaces the job.
+    # The run occupies 6 of the lab's 8 GPUs. An upgrade replaces the job and so frees these GPUs.
     again = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 2, "workers.gpus": 4}))
     too_large = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 3, "workers.gpus": 4}))
 

@@ -82,9 +82,11 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
 
 
 def _interrupted(namespace: Namespace, *, after: float) -> tuple[int, float]:
-    """Start an installation, and send SIGINT to it and its child processes `after` seconds after its check has passed.
+    """Start an installation.
 
-    Return the installation's exit code, and the seconds from its check to its end.
+    `after` seconds after its check has passed, send SIGINT to the installation and its child processes.
+
+    Return the installation's exit code, and the seconds from the end of its check to its exit.
     """
     command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}

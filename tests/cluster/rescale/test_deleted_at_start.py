@@ -1,4 +1,4 @@
-"""Test that a pod that is deleted while it starts ends at once, instead of after its grace period."""
+"""Test that a pod ends at once if it is deleted while it starts, and does not use up its grace period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test an MPIJob v1 that is rescaled while it trains, and that loses a rank.
+"""Test an MPIJob v1 that is rescaled during the training, and that then loses a rank.
 
 Its launcher starts processes on the workers with kubectl.
 """

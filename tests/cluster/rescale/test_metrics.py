@@ -20,10 +20,11 @@ from tests.cluster.testbed import Namespace
 from tests.cluster.training import GROWING, TENSORFLOW, rescale, upgrade
 from tests.prometheus import QUERIES, Prometheus, filled
 
-# The dashboard's queries compute rates over this time. This time is longer than the ranks need to restart. Grafana
-# would choose this window if Prometheus scraped every 75 s.
+# The dashboard's queries compute rates over this time window. The window is longer than a restart of the ranks takes.
+# Grafana would choose this window if Prometheus scraped every 75 s.
 WINDOW = "5m"
-# The tests append `== N` to this query. It has a result once rank 0 has saved two checkpoints and the run has N ranks.
+# The tests append `== N` to this query. The query has a result once rank 0 has saved two checkpoints and the run has N
+# ranks.
 SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"
 
 
@@ -79,13 +80,13 @@ def test_prometheus_reads_a_run_over_a_rescale(
         rescale(namespace, 3)
 
         wait_for(server, f"{SAVED} == 3", namespace, file)
-        # These two metrics come from the run's record, which counts restarts and rescales. After a restart, the trainer
-        # reads the record only when the first step has been made.
+        # The trainer counts restarts and rescales in the run's record, from which these two metrics come. After a
+        # restart, the trainer reads the record only after its first step.
         wait_for(server, "distrain_restarts_total and on (pod) distrain_rescales_total", namespace, file)
         assert server.values("distrain_restarts_total") == server.values("distrain_rescales_total") == [1]
         assert {one["metric"]["rank"] for one in server.ask("query", query="distrain_step_seconds_count")} == {*"012"}
-        # The step number never decreases, so no step was lost. Each counter of samples starts at 0 again when its
-        # process restarts.
+        # The step number never decreases, which shows that no step was lost. Each counter of samples starts at 0 again
+        # when its process restarts.
         assert_increases(server.values_of("distrain_step"), resets=0)
         for rank in "01":
             assert_increases(server.values_of(f'distrain_trained_samples_total{{rank="{rank}"}}'), resets=1)

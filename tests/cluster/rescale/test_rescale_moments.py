@@ -1,4 +1,4 @@
-"""Test a run that is rescaled or loses a worker at a bad moment, for example while it writes a checkpoint."""
+"""Test a run that is rescaled or loses a worker at an unfavourable moment, for example while it writes a checkpoint."""
 
 from __future__ import annotations
 

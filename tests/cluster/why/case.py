@@ -11,8 +11,8 @@ from typing import Any
 from tests.cluster.testbed import Namespace
 
 Values = Mapping[str, Any]
-# A stage prepares the namespace before the run is installed, and yields additional values for the run. At its end, the
-# stage undoes what it has changed outside the namespace.
+# Before the run is installed, a stage prepares the namespace and yields additional values for the run. When the stage
+# ends, it undoes its changes outside the namespace.
 Stage = Callable[[Namespace], AbstractContextManager[Values]]
 # A deed is an action on the run after the run has been installed.
 Deed = Callable[[Namespace], AbstractContextManager[None]]
@@ -25,8 +25,8 @@ PROGRAM: Values = {
     "workers.gpus": 0,
     "command": ["sleep", "3600"],
 }
-# The first column matches parts of a report that differ between two runs of a case. In the table of causes, the second
-# column takes their place.
+# The first column matches those parts of a report that are different each time the case is run. docs/causes.md shows
+# the text in the second column instead.
 VOLATILE = (
     (re.compile(r"\brun1-[0-9a-f]{8}\b"), "run1-1234abcd"),
     (re.compile(r"(?<=-launcher-)[a-z0-9]{5}\b"), "x7k2p"),
@@ -55,10 +55,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Case:
-    """A cause: its name, the run's values in addition to PROGRAM, and the expected report of `status`.
+    """A cause that blocks a run: its name, the values of the run, and the report that `status` must give.
 
-    If `trains` is true, the run trains on the digits in S3 instead of running PROGRAM. If `disturbs` is true, other
-    tests cannot use the lab meanwhile. `seconds` limits the wait.
+    `values` are added to PROGRAM. If `trains` is true, the run does not run PROGRAM, but trains on the digits in S3. If
+    `disturbs` is true, no other test can use the lab at the same time. `seconds` limits the wait.
     """
 
     name: str

@@ -27,7 +27,7 @@ READABLE = (
 def said_of(case: Case, namespace: Namespace, helm: Path, folder: Path) -> Said:
     """Install a run that is blocked by the cause.
 
-    Return the report of `status` when it is as expected, or the last report before the time limit.
+    Return the expected report of `status`, or its last report before the time limit.
     """
     flags = _as_reader(namespace, folder)
     with case.stage(namespace) as more:

@@ -26,7 +26,7 @@ PAUSE_IMAGE = components.PAUSE_IMAGE
 def with_objects(*made: Callable[[str], Manifest]) -> Stage:
     """Return a stage that creates objects in the namespace.
 
-    Each function returns an object for the namespace with this name.
+    Each function gets the name of the namespace, and returns an object to create in it.
     """
 
     @contextmanager
@@ -115,7 +115,7 @@ def cordoned_node(_: Namespace) -> Iterator[Values]:
 
 
 def stopped_operator(namespace: str, deployment: str) -> Stage:
-    """Return a stage during which an operator does not run."""
+    """Return a stage that stops an operator, and starts it again when the stage ends."""
 
     @contextmanager
     def stage(_: Namespace) -> Iterator[Values]:
@@ -134,8 +134,8 @@ def stopped_operator(namespace: str, deployment: str) -> Stage:
 def with_registry(*, login: str | None) -> Stage:
     """Return a stage with a registry that requires a login.
 
-    `login` tells whether the pull Secret has the right password (`right`), a wrong one (`wrong`), or does not exist
-    (None).
+    `login` is `right` if the pull Secret has the right password, `wrong` if it has a wrong one, and None if there is no
+    pull Secret.
     """
 
     @contextmanager
@@ -172,7 +172,7 @@ def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
 
 @contextmanager
 def halted_kubelet(namespace: Namespace) -> Iterator[None]:
-    """When the run's pods run, stop the node's kubelet with SIGSTOP. The API server then sees a lost node."""
+    """When the run's pods run, stop the node's kubelet with SIGSTOP. To the API server, the node then looks lost."""
     wait_until("the run's pods", lambda: len(namespace.running_pods()) == 2, seconds=120)
     pid = faults.started("kubelet")
     os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Test that `status` names the cause that blocks a run, and the next step.
+"""Test that if a run is blocked, `status` names the cause and the next step.
 
 The test runs `status` with the permissions of an ordinary user.
 
@@ -14,7 +14,7 @@ from tests.cluster.why.causes import gang
 from tests.cluster.why.conftest import Explain
 from tests.cluster.why.table import SORTS
 
-# `make test` tries the first cause of each category, so a cause that disturbs other tests is never the first.
+# `make test` tries the first cause of each category, unless this cause disturbs other tests.
 FULL = pytest.mark.full
 PARAMETERS = [
     pytest.param(case, id=case.name, marks=[FULL] if number or case.disturbs else [])

@@ -1,7 +1,7 @@
 """Create random test cases: new pods, and the quotas, LimitRanges, PriorityClasses and other pods of the cluster.
 
-The same seed gives the same case. The quotas and limits in a case are small and have few possible amounts, so many pods
-barely fit into a limit or barely exceed it.
+The same seed gives the same case. A case's quotas and limits are small and are chosen from few amounts, so many pods
+just fit into a limit or just exceed it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: the objects of the cluster and of a manifest, and the manifest's Jobs. The quotas have no status.
+    """A test case: the objects of a cluster and of a manifest, and the Jobs in the manifest. The quotas have no status.
 
     `of_manifest` contains the names of the policies (quotas, LimitRanges, PriorityClasses) that the manifest creates.
-    `replaced` contains policies in the cluster with the same names. Applying the manifest replaces these policies.
+    `replaced` contains policies that the cluster already has under the same names. Applying the manifest replaces these
+    policies.
     """
 
     objects: list[Object]
@@ -49,7 +50,7 @@ class Case:
 
     @property
     def cluster(self) -> list[Object]:
-        """The objects that exist before the manifest is applied."""
+        """The objects that are in the cluster before the manifest is applied."""
         return [*(each for each in self.objects if each["metadata"]["name"] not in self.of_manifest), *self.replaced]
 
     @property
@@ -65,7 +66,7 @@ class Case:
         for job in self.jobs:
             pods = created_pods(job, replicas(job), NAMESPACES[0])
             new += [*pods, *created_claims(job, pods)]
-        # A pod with the same labels in a different namespace belongs to another release.
+        # In another namespace, a pod with the release's labels belongs to another release. So remove its labels.
         objects = [
             each if each["metadata"].get("namespace") == self.main else _unlabelled(each) for each in self.objects
         ]
@@ -109,7 +110,7 @@ def random_case(seed: int) -> Case:
     there = [make.existing(f"p{number}") for number in range(make.random.choice([0, 0, 1, 3, 5]))]
     jobs = [make.job(f"j{number}") for number in range(make.random.choice([1, 1, 2, 3]))]
     names = make.of_manifest([*classes, *limits, *quotas])
-    # The plugin applies LimitRanges of the manifest after LimitRanges of the cluster.
+    # The plugin applies the LimitRanges of the manifest last, so they come last here.
     limits.sort(key=lambda each: each["metadata"]["name"] in names)
     return Case([*classes, *limits, *quotas, *there], jobs, names, make.replaced([*limits, *quotas], names))
 
@@ -121,7 +122,7 @@ class Maker:
         self.random = chance
 
     def classes(self) -> list[Object]:
-        """Return a random choice of the PriorityClasses, and the two classes that the API server creates."""
+        """Return some of the PriorityClasses, chosen at random, and the two classes that every cluster has."""
         found = [self._class(name) for name in CLASSES if self.random.random() < 0.7]
         system = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
         return [*found, *(_object("PriorityClass", name, "", value=value) for name, value in system.items())]
@@ -246,7 +247,10 @@ class Maker:
         return {self.random.choice(["podAffinity", "podAntiAffinity"]): rule}
 
     def _pod_level(self) -> Object:
-        """Return pod-level resources. Most of them are at least as large as the sum of the containers' resources."""
+        """Return pod-level resources.
+
+        In most cases they are at least as large as the sum of the containers' resources.
+        """
         amounts = {name: value for name, value in (("cpu", "8"), ("memory", "4Gi")) if self._is(0.7)}
         return self.random.choice([{"requests": amounts}, {"limits": amounts}, {}])
 

@@ -64,9 +64,9 @@ LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "
 
 
 def _sized(spec: Object) -> Object:
-    """Return the spec of a Job or StatefulSet. If it creates no pods, remove its pod-level resources.
+    """Return the spec of a Job or StatefulSet. If a Job or StatefulSet creates no pods, remove its pod-level resources.
 
-    The API server completes pod-level resources in pods, but not in pod templates.
+    The API server completes pod-level resources only in pods. Without pods, the template's resources stay incomplete.
     """
     if 0 in (spec.get("parallelism"), spec.get("completions"), spec.get("replicas")):
         spec["template"]["spec"].pop("resources", None)
@@ -143,8 +143,8 @@ class Maker(Placement, Containers):
         names = ("tolerations", "affinity", "topologySpreadConstraints", "nodeSelector", "volumes")
         makers = (self._tolerations, self._affinity, self._spread, self._labels, self._volumes)
         spec: Object = {name: make() for name, make in zip(names, makers, strict=True) if self._is(0.4)}
-        # The API server's ServiceAccount admission plugin would set this field in a Pod. The comparison runs only
-        # validation, so set it here.
+        # In a real cluster, the API server's ServiceAccount admission plugin sets this field. The comparison only
+        # validates the pod and runs no admission plugin, so set the field here.
         spec["serviceAccountName"] = "default"
         volumes = [volume.get("name", "") for volume in spec.get("volumes", ())]
         uses = {"containers": self.random.choice([1, 1, 2]), "initContainers": self.random.choice([0, 0, 1, 2])}
@@ -163,7 +163,7 @@ class Maker(Placement, Containers):
         if self._is(0.2):
             spec["securityContext"] = self._security()
         spec |= {"hostIPC": True} if self._wrong() else {}
-        # A StatefulSet is left out, because its controller would set another hostname.
+        # The pods of a StatefulSet get no hostname here, because the controller would replace it.
         if self._is(0.1) and policies != ("Always",):
             spec["hostname"] = self._of(NAMES)
         if self._is(0.1) and "Always" not in policies:

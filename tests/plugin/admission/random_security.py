@@ -1,7 +1,7 @@
 """Create random pods whose fields matter to Pod Security admission. The same seed gives the same pod.
 
-Each pod starts as a pod that `restricted` admits. Only a few fields are changed, so that every level admits some of the
-pods.
+Each pod starts as a pod that `restricted` admits. Then only a few of its fields are changed, so that each level still
+admits some of the pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Choose texts, labels and selectors at random: examples that are valid, and examples that are not."""
+"""Choose texts, labels and selectors at random, valid and invalid ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 Object = dict[str, Any]
 LONG = "x" * 64
-# For each kind of text: a tuple of valid examples, and a tuple of examples that are invalid in at least some fields.
+# Each constant has two tuples: valid examples, and examples that are invalid in some fields or in all.
 NAMES = ("main", "a", "side-1"), ("", "Main", "a.b", "a_b", LONG, "-a", "a\n")
 KEYS = ("app", "example.com/tier", "a_b.C"), ("", "a b", "Example.com/x", "/x", "a/", "a/b/c", LONG, "-a", f"{LONG}/a")
 VALUES = ("x", "", "A_b.c", "y"), ("a b", "-", LONG, "é")
@@ -21,7 +21,7 @@ RESOURCES = (
 
 
 class Chance:
-    """Makes random choices. `share` is the probability with which a field gets a value that may be invalid."""
+    """Makes random choices. `share` is the probability that a field gets a value that may be invalid."""
 
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
@@ -47,7 +47,7 @@ class Chance:
         return {"key": self._of(KEYS), "operator": operator, **values}
 
     def _of(self, values: tuple[Sequence[Any], Sequence[Any]]) -> Any:
-        """Choose a valid value. With a small probability, choose a value that may be invalid."""
+        """Choose a valid value. With a small probability, choose one that may be invalid."""
         return self.random.choice(values[1] if self._wrong() else values[0])
 
     def _wrong(self) -> bool:

@@ -27,7 +27,7 @@ def _scheduled(name: str) -> Job:
 
 
 def _gang(**worker: Any) -> Job:
-    """Return a job whose PodGroup is created by the job's operator."""
+    """Return a job for which the operator creates the PodGroup."""
     made = mpi_job(worker=worker, launcher=worker)
     made["spec"]["runPolicy"] = {"schedulingPolicy": {"minAvailable": 3}}
     return job_of(made)

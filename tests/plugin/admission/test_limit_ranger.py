@@ -1,4 +1,4 @@
-"""Test the defaults that LimitRanges set, and the pods that LimitRanges refuse."""
+"""Test the defaults that LimitRanges set, and which pods they refuse."""
 
 from __future__ import annotations
 

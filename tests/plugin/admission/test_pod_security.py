@@ -58,7 +58,7 @@ def _job(worker: Object, **more: Any) -> Job:
 
 
 def _step(place: str, level: str, change: str, other: str) -> str:
-    """Return the expected next step for pods that this level refuses and the level `other` admits."""
+    """Return the next step that `check` must suggest for pods that `level` refuses and `other` admits."""
     refusal = f"{place}: namespace team enforces Pod Security {level}:latest, which refuses these pods."
     return f"{refusal} {change}, or take a namespace that enforces {other} (label {LEVEL})."
 
@@ -270,7 +270,7 @@ def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
     ]  # fmt: skip
 
 
-# Whether the API server admits these pods depends on its version.
+# Depending on its version, the API server admits or refuses these pods.
 IN_USER_NAMESPACE = {**_pod(STRICT), "hostUsers": False}
 PROBED = {"containers": [{"name": "main", "livenessProbe": {"tcpSocket": {"host": "example.com", "port": 80}}}]}
 

@@ -1,4 +1,4 @@
-"""Test which PriorityClass pods get, and that pods that contradict their PriorityClass are refused."""
+"""Test which PriorityClass a pod gets, and that a pod is refused if it contradicts its PriorityClass."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_quota_counts_pods_that_get_the_global_default(classes: list[Object], co
 
 
 def _live(api: FakeApi, folder: Path, classes: list[Object] | int) -> Report:
-    """Check a job while another pod with priority 10 waits and the scheduler has nominated it for the only node."""
+    """Check a job for the only node while another pod, of priority 10, waits and is nominated for this node."""
     waiting = pod("p", gpu="8", phase="Pending")
     waiting["status"]["nominatedNodeName"] = "a"
     waiting["spec"]["priority"] = 10

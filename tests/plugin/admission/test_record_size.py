@@ -1,4 +1,4 @@
-"""Test the estimated size of the release record: which chart files count, and that it is never above the real size."""
+"""Test the estimated size of the release record: which chart files it includes, and that it is never too large."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def _hosts(chance: random.Random) -> str:
 def test_estimate_is_below_the_record_and_close_to_it(
     tmp_path: Path, manifest: Callable[[random.Random], str], size: int
 ) -> None:
-    """`size` is measured with Go 1.26.8: the length of `{}` and the manifest as JSON, after gzip at BestCompression."""
+    """`size` was measured with Go 1.26.8.
+
+    It is the length of `{}` and the manifest as JSON after gzip with BestCompression.
+    """
     in_base64 = (size + 2) // 3 * 4
 
     estimate = record_size(tmp_path, {}, manifest(random.Random(1)))

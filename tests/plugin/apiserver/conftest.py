@@ -15,7 +15,7 @@ from tests.plugin.objects import node
 def certificate(tmp_path: Path) -> Path:
     """Write the fake server's certificate and key into one file.
 
-    The certificate is self-signed, so the client trusts it as its own CA.
+    The certificate is self-signed, so it is also the CA certificate that the client trusts.
     """
     make_certificate(tmp_path / "tls.pem")
     return tmp_path / "tls.pem"

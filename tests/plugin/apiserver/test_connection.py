@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# NAMES fills three pages of a list of pods. With three pages, the plugin starts two processes to read them.
+# A list of the pods in NAMES has three pages. The plugin starts two processes to read three pages.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """Return a pod whose namespace has the pod's name, so that a test can distinguish pods by their namespaces."""
+    """Return a pod in a namespace of the same name, so that a test can recognize the pod by its namespace."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 
@@ -164,7 +164,7 @@ def test_each_page_is_tried_again_on_its_own(
 ) -> None:
     monkeypatch.setattr("distrain.apiserver.pages.PAGE_SIZE", 1)
     api.answers[PODS] = [_pod(f"p{number}", on="a") for number in range(100)]
-    # The list has 100 pages. Every 8th request fails, and succeeds when it is repeated.
+    # The list has 100 pages. Every 8th request fails with 429, and the plugin must repeat it.
     api.troubles[PODS] = ([200] * 7 + [429]) * 15
 
     names = _cluster(api, tmp_path).over_pods(_names)

@@ -49,7 +49,7 @@ def test_exec_plugin_gives_the_token_once(secure: FakeApi, tmp_path: Path, capfd
 
 
 def _say_who(folder: Path, name: str) -> None:
-    """Write an exec plugin that returns the name of its own folder as token."""
+    """Write an exec plugin whose token is the name of its own folder."""
     folder.mkdir(exist_ok=True)
     answer = json.dumps({"apiVersion": EXEC_VERSION, "status": {"token": folder.name}})
     (folder / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
@@ -92,8 +92,8 @@ def test_exec_plugin_of_a_bare_name_is_looked_up_on_our_own_path(
 ) -> None:
     _say_who(tmp_path / "bin", "login-there")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    # The `env` of an exec plugin sets the PATH of the running program, but does not change where the program is
-    # searched. client-go does the same.
+    # The `env` of an exec plugin sets PATH for the plugin's process. The plugin itself is found through the caller's
+    # PATH, as in client-go.
     environment = [{"name": "PATH", "value": "/usr/bin:/bin"}]
     plugin = {"apiVersion": EXEC_VERSION, "command": "login-there", "env": environment, "interactiveMode": "Never"}
 

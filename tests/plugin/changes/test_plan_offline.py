@@ -87,7 +87,10 @@ def test_replaced_job_with_checkpoints_loses_the_steps_since_the_last_one(plan_o
 def test_job_that_no_hook_ends_is_to_be_deleted_by_hand(
     helm: Path, plan_of: PlanOf, tmp_path: Path, values: Object, has_hook: bool
 ) -> None:
-    """The chart decides whether the replace hook exists. The plan must say the same."""
+    """Depending on the values, the chart has a replace hook that deletes the job, or has none.
+
+    If it has none, the plan must tell the user to delete the job by hand.
+    """
     outcome = plan_of({**_with(trainer={"steps": 900}), **values}, "-o", "markdown", before={**BEFORE, **values})
     real = ["--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v2beta1/MPIJob"]
     command = [str(helm), "template", "run1", str(CHART), "-f", str(tmp_path / "after.yaml"), *real]

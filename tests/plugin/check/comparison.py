@@ -25,12 +25,12 @@ from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
-# To place a gang, the real scheduler explores at most this number of states. If a gang has more states, the real
+# For each gang, the search through the real scheduler's states stops after this number. If a gang has more states, the
 # scheduler's answer is incomplete.
 BUDGET = 4000
 CHUNK = 500
 BETWEEN_PODS = {UNEVEN, NOT_NEAR, NOT_APART, REPELLED}
-# When a case is made smaller, these keys are never removed.
+# When a case is reduced, parts under these keys are never removed.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = (
     *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
@@ -67,8 +67,8 @@ class RealScheduler:
 class Outcome:
     """The plugin's and the scheduler's answers for a case. `error` says why no answer is possible.
 
-    `reasons` contains the plugin's reasons. `reasons` is empty if the gang has several roles. If a gang has several
-    roles, the plugin and the scheduler may name different roles in their reasons.
+    `reasons` contains the plugin's reasons, but only for a gang of one role. If a gang has several roles, the plugin
+    and the scheduler may blame different roles, so their reasons cannot be compared.
     """
 
     checked: str
@@ -113,7 +113,7 @@ class Outcome:
         )
 
     def _is_refused_by_rules(self) -> bool:
-        """Return whether rules between pods are the only reason why the gang's next pod finds no node."""
+        """Return whether the gang's next pod finds no node only because of rules between pods."""
         found = {words for nodes in (self.real.get("reasons") or {}).values() for words in nodes.values()}
         return bool(found) and found <= BETWEEN_PODS
 
@@ -138,7 +138,10 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
 
 @dataclass
 class Tally:
-    """A count of outcomes. `disagreements` contains each seed with a contradiction, and the words that describe it."""
+    """A count of outcomes.
+
+    `disagreements` contains the seeds for which the two answers contradict each other, each with a description.
+    """
 
     verdicts: Counter[str] = field(default_factory=Counter)
     undecided: int = 0
@@ -221,9 +224,9 @@ def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_whole(part: Any) -> bool:
-    """Return whether this part of a case must not be removed.
+    """Return whether this part must stay when a case is reduced.
 
-    A snapshot that contains no object of a kind counts as if the user could not read this kind.
+    If a snapshot contains no object of a kind, the check assumes that the user could not read this kind.
     """
     return isinstance(part, dict) and part.get("kind") in WHOLE
 
@@ -238,7 +241,10 @@ def _without(case: Case, path: tuple[Any, ...]) -> Case:
 
 
 def told(seed: int, features: frozenset[str] = FEATURES) -> str:
-    """Return, as JSON, the smallest case of this seed for which check and the scheduler disagree, and both answers."""
+    """Find the smallest case of this seed for which check and the scheduler disagree.
+
+    Return it and both answers as JSON.
+    """
     scheduler = RealScheduler()
     case = smallest(random_case(seed, features), scheduler)
     outcome = compare(case, scheduler)

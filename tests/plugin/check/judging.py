@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
 OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
-# One object of every kind that a check reads, so that every kind counts as read in a snapshot.
+# At least one object of every kind that a check reads. A snapshot with these objects counts as complete.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     *map(definition, ("MPIJob", "PyTorchJob", "MXJob", "TFJob")),

@@ -1,7 +1,7 @@
 """Create random small clusters and gangs for which the verdict is not obvious. The same seed gives the same case.
 
 The cluster's objects look as the API server returns them. The gang looks as in a manifest. random_pods.py creates the
-pods' specs. In half of the cases, the free capacity is equal to what the gang requests, or a little less.
+pods' specs. In half of the cases, the nodes have just the capacity that the gang requests, or slightly less.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the gang's namespace. The gang may also contain claims, volumes and storage classes.
+    """A cluster, a gang, and its namespace. `gang` may also contain claims, volumes and storage classes.
 
-    `of_manifest` contains the names of those policies in `items` that the gang's manifest creates.
+    Some policies in `items` are created by the gang's manifest. `of_manifest` contains their names.
     """
 
     items: list[Object]
@@ -85,7 +85,7 @@ class Case:
     @property
     def cluster(self) -> bytes:
         there = [item for item in self.items if item not in self.policies]
-        # If the manifest sets the labels of the gang's namespace, the cluster contains this namespace without labels.
+        # If the manifest contains the gang's Namespace with labels, the cluster contains it without labels.
         bare = [made("Namespace", name_of(item)) for item in self.policies if item["kind"] == "Namespace"]
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*there, *bare]}).encode()
 
@@ -105,7 +105,7 @@ class Case:
         return json.dumps({**asked, "explain": explain, "created": self._created()})
 
     def _created(self) -> Object | None:
-        """Return the existing and new objects for quota admission, or None if the case has no quota."""
+        """For quota admission, return the existing objects and the new ones. Return None if the case has no quota."""
         new: list[Object] = []
         for workload in self._workloads():
             pods = created_pods(workload, replicas(workload), self.namespace)
@@ -266,7 +266,7 @@ def resized(workload: Object, count: int) -> Object:
 
 
 def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
-    """Reduce each node's capacity to the requests of its pods and of the gang's pods in a random placement."""
+    """Place the gang's pods at random, and reduce each node's capacity to what the pods on it request."""
     needs = [_needs(pods, node) for node in nodes]
     for workload in gang:
         asked = requested(workload["spec"]["template"]["spec"])
@@ -350,7 +350,7 @@ def _of_manifest(random: Random, case: Case) -> frozenset[str]:
     if random.random() < 2 / 3:
         return frozenset()
     quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota" and not _counts_claims(item)]
-    # Some PriorityClasses stay in the cluster, because a snapshot without any counts as if they could not be read.
+    # Keep some PriorityClasses in the cluster: a snapshot without any counts as if the user could not read them.
     return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
 
 
@@ -367,7 +367,7 @@ def name_of(item: Object) -> str:
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
-    """Return the object. If it is a quota, set its usage from `used`, whose keys are "namespace/name"."""
+    """Return the object. If it is a quota, set its usage from `used`, which is keyed by "namespace/name"."""
     if item["kind"] != "ResourceQuota":
         return item
     name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"

@@ -17,11 +17,12 @@ MEBI, GI = 2**20, 2**30
 GPU = "nvidia.com/gpu"
 NAMESPACES = ("team", "other", "third")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Names of claims: already bound, bound when the scheduler has chosen the pod's node, and impossible to bind.
+# Names of claims. The first are already bound, the second are bound after the scheduler has chosen the pod's node, and
+# the third can never be bound.
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
-# The storage classes of claims that are created for one pod each.
+# A claim that is created for a single pod has one of these storage classes.
 OWN_CLASSES = ("own", "own", "other")
 KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
@@ -118,7 +119,7 @@ class Maker:
         return LABELS.pick(self.random, ("app", "tier"), share=0.8)
 
     def spec(self, share: float) -> Object:
-        """Return a pod's spec. `share` is the probability with which a pod gets each kind of rule."""
+        """Return a pod's spec. `share` is the probability of each kind of rule in the spec."""
         random = self.random
         containers = [self._container(f"c{number}") for number in range(random.choice([1, 1, 2]))]
         spec: Object = {"containers": containers}
@@ -153,7 +154,7 @@ class Maker:
         return {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": resources}
 
     def resize(self, spec: Object, status: Object) -> None:
-        """Give some containers a status as during an in-place resize: requested, in progress, or infeasible."""
+        """Show in the pod's status that some containers are being resized: requested, in progress or infeasible."""
         random = self.random
         states = []
         for container in spec["containers"]:
@@ -186,8 +187,8 @@ class Maker:
         amounts: Object = {}
         if random.random() < 0.8:
             amounts["cpu"] = cpu_of(random, random.choice(millis))
-            # Kubernetes rounds the pod-level amount and each container's amount. So Kubernetes would refuse some
-            # pod-level amounts that are exactly the sum of the containers' amounts.
+            # Kubernetes rounds a pod-level amount and each container's amount separately. Because of the rounding, it
+            # would refuse some pod-level amounts that are exactly the sum of the containers' amounts.
             if random.random() < 0.05 and not self.has("pod-level"):
                 amounts["cpu"] = random.choice(["1000100u", "0.3334", "100n"])
         if random.random() < 0.7:

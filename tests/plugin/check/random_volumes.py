@@ -10,12 +10,12 @@ NAMESPACE = "team"
 KINDS = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 ONE_POD = ["ReadWriteOncePod"]
 DRIVERS = ("example.com", "other.com", "ebs.csi.aws.com")
-# A volume of Kubernetes' in-tree plugin for EBS. The last driver in DRIVERS has replaced this plugin.
+# A volume of Kubernetes' in-tree plugin for EBS. The CSI driver ebs.csi.aws.com has replaced this plugin.
 IN_TREE = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
-# The manifest may create objects whose names begin with these prefixes. Claims that must be bound before their pod is
-# scheduled have other prefixes.
+# The manifest may create objects whose names begin with these prefixes. Claims that must already be bound when their
+# pod is scheduled have other names.
 BROUGHT = ("late", "dynamic", "own", "other")
 
 
@@ -46,8 +46,8 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
     """Divide the objects into two lists: objects in the cluster, and objects that the manifest creates."""
     if not maker.has("brought"):
         return found, []
-    # A snapshot that contains no object of a kind counts as if the user could not read this kind, so add a spare
-    # object.
+    # If a snapshot contains no object of a kind, the check assumes that the user could not read this kind. So add a
+    # spare object.
     stored = [_class("spare"), _claim("spare", "spare"), _volume("spare", "spare", "zone", "za")]
     brought: list[Object] = []
     for item in found:
@@ -60,7 +60,7 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
 
 
 def _of_set(maker: Maker, workload: Object) -> Iterator[Object]:
-    """Yield a claim that an earlier StatefulSet of one pod has left, and a volume that is reserved for this claim."""
+    """Yield a claim left over from an earlier StatefulSet with one pod, and a volume reserved for this claim."""
     random, spec = maker.random, workload["spec"]
     if not spec.get("volumeClaimTemplates") or spec["replicas"] > 1 or random.random() < 0.3:
         return
@@ -186,7 +186,7 @@ def _late(maker: Maker) -> list[Object]:
 def _reserved_once(volumes: list[Object]) -> list[Object]:
     """Reserve at most one volume for each claim.
 
-    If two volumes were reserved for one claim, the scheduler would choose one of them at random.
+    If two volumes were reserved for one claim, the scheduler could choose either, and its answer could not be compared.
     """
     claims = set()
     for volume in volumes:
@@ -210,7 +210,7 @@ def _late_claim(maker: Maker, name: str) -> Object:
 def _late_volume(maker: Maker, number: int, key: str, value: str) -> Object:
     """Return a volume whose size no other volume has.
 
-    Of several volumes of the same size, the scheduler may choose any.
+    If two volumes had the same size, the scheduler could choose either, and its answer could not be compared.
     """
     volume = _volume(f"late-v{number}", "late", key, value)
     volume["spec"]["capacity"] = {"storage": f"{number + 1}Gi"}

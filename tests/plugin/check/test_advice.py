@@ -204,7 +204,7 @@ def test_rules_in_the_way_of_all_pods_are_not_said_to_be_in_the_way_of_each() ->
     prepared, state = examined(
         job_of(batch_job("j", pods, parallelism=4, completions=4)), [node("a", labels={"zone": "1"})], [], []
     )
-    # For this test, 4 pods do not fit, and the search for a placement of fewer pods has ended without a result.
+    # In this test, 4 pods do not fit, and the search has not found out whether fewer pods would fit.
     found = Judgement(count=4, sure=0, most=None)
 
     assert next_step(Verdict.IMPOSSIBLE, prepared.job, state, found, found, GPU) == (

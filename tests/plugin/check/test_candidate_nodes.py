@@ -1,4 +1,4 @@
-"""Test which nodes' pods a check reads."""
+"""Test for which nodes a check reads the pods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def test_nodes_that_admit_no_pod_are_none(spec: Object, candidate: Object) -> No
     ],
 )
 def test_nodes_that_would_admit_pods_once_they_recover_count(ill: Object) -> None:
-    # A check that ignored these nodes would answer `impossible` or `fits`. The right answer is `busy`.
+    # These nodes may recover, so the check must answer `busy`. If it ignored them, it would answer `impossible` or
+    # `fits`.
     assert _candidates(_job(), ill) == ["a"]
 
 

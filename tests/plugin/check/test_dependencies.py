@@ -1,4 +1,4 @@
-"""Test which roles need objects that are missing, and which missing objects a controller may still create."""
+"""Test for which roles an object is missing, and which of the missing objects a controller may still create."""
 
 from __future__ import annotations
 

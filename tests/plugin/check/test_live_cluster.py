@@ -1,4 +1,4 @@
-"""Test which objects a check reads besides nodes and pods, and which of these objects make a job impossible."""
+"""Test which objects a check reads in addition to nodes and pods, and when these objects make a job impossible."""
 
 from __future__ import annotations
 

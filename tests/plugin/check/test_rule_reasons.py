@@ -1,4 +1,4 @@
-"""Test the reasons that a check gives if no node is short of resources, but rules between pods exclude every node."""
+"""Test the reasons of a check if the nodes have enough resources, but rules between pods exclude every node."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _reasons(job: Object, *nodes: Object) -> list[tuple[int, str]]:
     return [(each.nodes, each.reason) for each in answer.reasons]
 
 
-# 200 pods need more than the node has, even without the rule between pods. The rule refuses every pod, or every pod
-# except the first.
+# 200 pods also need more resources than the node has. Still, the rule must be named as the reason. It refuses every
+# pod, or every pod except the first.
 @pytest.mark.parametrize("pods", [2, 200])
 @pytest.mark.parametrize(
     ("rules", "reason"),

@@ -17,7 +17,7 @@ from lab.paths import REPOSITORY
 from tests.plugin.program import called
 
 SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
-# If the script starts a program of this name, the tests run the plugin's code in their own process instead.
+# When the script starts a program of this name, the tests run the plugin in their own process instead.
 IN_PROCESS = "distrain"
 # The values of one run, with 2 workers and with 4 workers.
 TWO = "workers: {replicas: 2, gpus: 4}\n"
@@ -32,7 +32,7 @@ class Planned:
 
     @property
     def heads(self) -> list[str]:
-        """Return the headings in the script's comment. Each heading begins the plan of a run."""
+        """Return the headings in the script's output. The plan of each run begins with a heading."""
         return [line.removeprefix("### ") for line in self.out.splitlines() if line.startswith("### ")]
 
 

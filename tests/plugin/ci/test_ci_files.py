@@ -86,9 +86,9 @@ def _run(script: str, folder: Path, **environment: str) -> None:
 def test_plan_of_a_merged_result_has_only_what_the_change_does(
     tmp_path: Path, plan: Callable[[Path, str, str], str]
 ) -> None:
-    """After the merge request was opened, the base branch has got commits.
+    """The base branch has received commits after the merge request was opened.
 
-    HEAD of the pipeline merges both branches.
+    In the pipeline, HEAD is a merge of both branches.
     """
     folder = tmp_path / "team"
     shutil.copytree(CI, folder / "ci" / "distrain")

@@ -1,7 +1,7 @@
 """Test docs/ci/plan_changes.py with the real plugin, on a git repository with commits of every kind.
 
-Only one test starts the script and the plugin as separate programs, with the real Helm. In all other tests, both run in
-the tests' own process.
+Only one test starts the script and the plugin as separate programs, with the real Helm. In all other tests, the script
+and the plugin run in the tests' own process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from lab.paths import REPOSITORY
 from tests.plugin.ci.planned import FOUR, TWO, Planned, Repository
 
-# The command that starts the plugin as a program.
+# This command starts the plugin in a process of its own.
 PLUGIN = f"{sys.executable} {REPOSITORY / 'plugin'}"
 OTHER_IMAGE = f"{TWO}image: {{tag: other}}\n"
 MISSPELT = "wrokers: {replicas: 2}\n"

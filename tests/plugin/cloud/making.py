@@ -21,7 +21,7 @@ PRICES = "p4d.24xlarge: 30\ng5.48xlarge: 16.29\nm6i.xlarge: 0.192\n"
 
 
 def workers(**values: Any) -> str:
-    """Return the workers' values WHOLE, with some of them replaced."""
+    """Return values for workers: those of WHOLE, with some of them replaced."""
     return yaml.safe_dump({"workers": {**yaml.safe_load(WHOLE)["workers"], **values}})
 
 

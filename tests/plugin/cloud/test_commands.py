@@ -29,7 +29,7 @@ def _run(script: str, folder: Path) -> list[list[str]]:
 
 
 def _sizes(commands: list[list[str]], *begin: str) -> list[str]:
-    """Return the flags that set numbers of nodes, for each command that begins with these words."""
+    """For each command that begins with these words, return the flags that set a number of nodes."""
     found = [command for command in commands if command[: len(begin)] == list(begin)]
     return [word for command in found for word in command if "nodes=" in word or word.startswith("--node-count=")]
 

@@ -153,8 +153,8 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
 
     assert outcome.code == 0
     assert {key: outcome.workers[key] for key in ("replicas", "gpus")} == {"replicas": 3, "gpus": 4}
-    # A node offers 47310m CPU and 158.3Gi memory to pods, if no huge pages are reserved for EFA. The launcher needs
-    # 100m CPU and 512Mi memory of the node.
+    # A node offers 47310m CPU and 158.3Gi memory to pods, if no huge pages are reserved for EFA. On one of the nodes,
+    # the launcher needs 100m CPU and 512Mi memory.
     assert (outcome.workers["cpu"], outcome.workers["memory"]) == (47, "157Gi")
 
 

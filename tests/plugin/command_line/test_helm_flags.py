@@ -1,4 +1,4 @@
-"""Test that the commands accept Helm's flags and arguments in Helm's notations, and refuse all others by name."""
+"""Test that the commands accept Helm's flags and arguments in Helm's notations, and refuse all others and name them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.builds import golang
 # Matches a line of Helm's help: the flag's short form, its long name, and the type of its value. A flag that takes no
 # value has no type in this line.
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULTILINE)
-# In Helm 4, --wait may be given with a value, but is still used as a switch.
+# Helm 4 also accepts a value for --wait, but users still write this flag without one.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
 NO_NAME = "is not a valid release name: use a-z, 0-9 and -, 53 characters at most"
@@ -28,7 +28,10 @@ NO_TEMPLATE = "is not a template that Helm can render; correct its braces and fu
 
 @functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
-    """Return Helm's flags for a command. The name of a flag is mapped to whether the flag takes a value."""
+    """Return Helm's flags for a command.
+
+    The result maps the name of a flag to True if the flag takes a value, otherwise to False.
+    """
     program = [str(golang.binary(helm)), command, "--help"]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found = FLAG.findall(printed.partition("\nFlags:\n")[2])

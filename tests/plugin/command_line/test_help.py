@@ -19,8 +19,8 @@ from lab.paths import REPOSITORY
 COMMANDS = sorted(parser().commands)
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-# Matches command lines of distrain in a help text or page. Such a command line stands in an example, after a prompt, or
-# after a pipe.
+# Matches command lines of distrain in a help text or page. Such a command line is indented as an example, or follows a
+# prompt or a pipe.
 SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain(?=\s).*)", re.MULTILINE)
 
 

@@ -365,7 +365,8 @@ def test_quota_counts_the_secret_in_which_helm_records_the_release(
     found = [{"kind": "Node", **node("a", gpu="8")}, {"kind": "ResourceQuota", **quota}]
     snapshot.write_text(json.dumps({"items": found}))
 
-    # The Secret that records the release's earlier revision exists, and the quota's `used` already counts it.
+    # Revision 1 is already recorded. The check must count only the new Secrets: one for the next revision, and one that
+    # mpi-operator creates.
     cluster.answers["/api/v1/namespaces/team/secrets/sh.helm.release.v1.run1.v1"] = release_secret("run1", "deployed")
 
     live = run("check", "run1", "--set", "workers.gpus=4")

@@ -224,7 +224,10 @@ def test_manifest_that_cannot_be_checked_is_one_line(
 
 @pytest.fixture
 def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    """Serve the cluster of the pod in which the program runs. The pod has a ServiceAccount but no kubeconfig."""
+    """Serve a cluster, and make the program believe that it runs in a pod of this cluster.
+
+    The pod has a ServiceAccount but no kubeconfig.
+    """
     make_certificate(tmp_path / "ca.pem")
     (tmp_path / "token").write_text("own")
     (tmp_path / "namespace").write_text("team")

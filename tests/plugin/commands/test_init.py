@@ -24,7 +24,7 @@ KINDS = {
     "mxnet": ("MPIJob", "Plain", "MXJob"),
 }
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
-# Every image that docs/images.md names, in the form in which a node lists images.
+# Every image that docs/images.md names, in the form in which a node's status lists it.
 IMAGES = [f"docker.io/distrain/{name}{kind}:0.1.0" for name in FRAMEWORKS for kind in ("", "-cuda")]
 ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.either_helm
 
 SMALL = "gpus: null\nworkers: {replicas: 3, gpus: 0}\n"
 STEPS = "trainer: {steps: 7}\n"
-# The number of replicas and the argument that the rendered job must have. The two values come from two flags.
+# The rendered job must have this number of workers and this argument. They come from SMALL and STEPS, which the command
+# gets through two flags.
 WANTED = (3, "--steps=7")
 TEMPLATE = ["template", "run1", "--offline", "--show-only", "templates/mpijob.yaml"]
 
@@ -39,7 +40,7 @@ def _rendered(printed: str) -> tuple[int, str]:
 
 @contextmanager
 def _pipe(folder: Path, text: str) -> Iterator[str]:
-    """Write the text into a FIFO, which only one reader can read."""
+    """Write the text into a named pipe, from which it can be read only once."""
     fifo = folder / "values.fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_text, args=(text,), daemon=True)
@@ -318,7 +319,8 @@ def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
 
 
-# Forms of --set that Helm accepts. A parser that only splits at commas and = would misread each of them.
+# Forms of --set that Helm accepts. A parser that only splits the text at commas and equals signs would misread each of
+# them.
 ODD_FLAGS = [
     ["--set", "podLabels.a=b\\,c,podLabels.d=e"],
     ["--set", r"podLabels.example\.com/a=b"],

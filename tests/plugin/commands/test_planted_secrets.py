@@ -76,7 +76,7 @@ def test_planted_values_are_accepted(world: World) -> None:
     assert world.run("check")[0] == 0
 
 
-# An object of any kind may contain a secret in these fields. A check reads none of these fields.
+# These fields may contain secrets, in objects of any kind. A check reads none of these fields.
 SECRET_FIELDS: dict[str, Any] = {
     "data": {"password": f"{VALUE}-data"},
     "secrets": [{"name": f"{VALUE}-account"}],

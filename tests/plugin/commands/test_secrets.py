@@ -25,7 +25,7 @@ NOBODY = "127.0.0.1:1"
 def _exec(status: dict[str, str], more: str = "") -> dict[str, Any]:
     """Return a kubeconfig's `user` entry.
 
-    The user's exec plugin prints the credential `status`, followed by the text `more`.
+    The user's exec plugin prints a credential with this `status`, followed by the text `more`.
     """
     answer = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}) + more
     plugin = {"apiVersion": EXEC_VERSION, "command": "printf", "args": ["%s", answer], "interactiveMode": "Never"}
@@ -67,8 +67,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "yaml-that-breaks-off": {"text": f'users: [{{name: me, user: {{token: "{SECRET}'},
     "no-kubeconfig": {"text": f"users: {SECRET}"},
 }
-# For each command, a few kubeconfigs with a credential at different places are tried. All commands are tried, because
-# each command handles errors in a kubeconfig with its own code.
+# Every command is tried with these few kubeconfigs, which have a credential at different places. One command is not
+# enough, because each handles errors in a kubeconfig with its own code.
 FOR_EACH_COMMAND = ("token-with-line-break", "server-with-password-away", "exec-with-more-output", "yaml-alias")
 COMMANDS = {
     "check": ["check", "run1", "--set", "workers.gpus=1"],
@@ -100,7 +100,7 @@ def printed(
     capfd: pytest.CaptureFixture[str],
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
-    """Return a function that runs a command with one of the kubeconfigs in WAYS.
+    """Return a function that runs a command with the kubeconfig that has this name in WAYS.
 
     The function returns the command's exit code and all its output.
     """

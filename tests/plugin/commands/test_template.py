@@ -97,7 +97,8 @@ def test_total_is_spread_over_the_clusters_nodes_first(
     worker = _job(capsys.readouterr().out)["spec"]["mpiReplicaSpecs"]["Worker"]
     (container,) = worker["template"]["spec"]["containers"]
     assert (code, worker["replicas"], container["resources"]["limits"]["nvidia.com/gpu"]) == (0, 2, 4)
-    # The user has set tolerations to null. The tolerations must still be null after deriving.
+    # The user has set tolerations to null, which removes the chart's default tolerations. After `derive`, they must
+    # still be gone.
     keys = [toleration["key"] for toleration in worker["template"]["spec"].get("tolerations", [])]
     assert "node.kubernetes.io/not-ready" not in keys
 

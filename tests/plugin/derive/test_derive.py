@@ -87,7 +87,7 @@ def test_another_total_moves_the_derived_lines_alone(derive: Derive) -> None:
 
     assert larger.out == by_flag.out
     assert (larger.workers["replicas"], larger.workers["gpus"]) == (8, 8)
-    # If the user changes the comment behind a figure, the figure counts as set by the user.
+    # The user has changed the comment behind this figure, so `derive` keeps the figure as the user's own.
     assert (taken_over.workers["replicas"], taken_over.workers["gpus"]) == (4, 8)
     assert "  gpus: 8  # mine\n" in taken_over.out
 

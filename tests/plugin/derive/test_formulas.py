@@ -104,7 +104,7 @@ def test_large_jobs_fail_as_often_as_kokolis_and_others_expect(gpus: int, hours:
     ],
 )
 def test_dump_of_five_minutes_comes_as_often_as_in_dalys_figures(mtbf: float, interval: float) -> None:
-    # The intervals are from figures 3 to 5 of Daly 2006. All times are in minutes.
+    # The expected intervals are read from figures 3 to 5 of Daly 2006. All times are in minutes.
     assert formulas.checkpoint_interval(5, mtbf) == pytest.approx(interval, rel=0.006)
 
 

@@ -15,7 +15,7 @@ from schemas.models import TARGET, build
     [
         pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
         pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
-        # The ResNet-50 of Keras has 26 560 parameters more than PyTorch's, because its convolutions have biases.
+        # The convolutions of Keras' ResNet-50 have biases, so it has 26 560 parameters more than PyTorch's.
         pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
     ],
 )

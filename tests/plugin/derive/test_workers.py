@@ -17,7 +17,7 @@ from tests.plugin.program import Outcome
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Callable[..., str]:
-    """Write nodes and pods in kubectl's format, and return the file's path."""
+    """Return a function that writes nodes and pods to a file in kubectl's format, and returns the file's path."""
 
     def write(nodes: list[Object], pods: list[Object] | None = None) -> str:
         items = [{"kind": "Node", **one} for one in nodes] + [{"kind": "Pod", **one} for one in pods or []]
@@ -113,8 +113,8 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
 
     assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
-    # In the second snapshot, two nodes are free, and the two others have 7 and 6 free GPUs. So `derive` chooses 4
-    # workers of 6 GPUs.
+    # In the second snapshot, two nodes have all 8 GPUs free, and the other two nodes have 7 and 6 free GPUs. So
+    # `derive` chooses 4 workers of 6 GPUs.
     assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
@@ -169,8 +169,8 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
 
 
 def test_worker_gets_its_share_of_the_nodes_cpus_and_memory(derive: Derive, snapshot: Callable[..., str]) -> None:
-    # The node has 64 CPUs and 512Gi of memory. A DaemonSet requests 2 CPUs and 2Gi of memory. The launcher requests
-    # 100m CPU and 512Mi of memory.
+    # The node has 64 CPUs and 512Gi of memory. On each node, a pod of a DaemonSet requests 2 CPUs and 2Gi of memory.
+    # The launcher requests 100m CPU and 512Mi of memory.
     pods = [pod(name, on=name, owner="DaemonSet", cpu="2", memory="2Gi") for name in "ab"]
     nodes = snapshot([node(name, gpu="8", cpu="64", memory="512Gi") for name in "ab"], pods)
 
@@ -269,8 +269,8 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert (more.code, more.out) == (2, "")
     assert more.err.startswith("distrain: workers.gpus: is 2, but the trainer uses one GPU in each worker of a TFJob; ")
-    # TF_CONFIG contains one task for each worker, so the world size is 1. Nobody knows how many of its GPUs the user's
-    # own program uses.
+    # TF_CONFIG contains one task for each worker, so the world size is 1. The plugin cannot know how many of its GPUs
+    # the user's own program uses.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 
 

@@ -285,7 +285,10 @@ def test_same_cluster_gives_the_same_lines(cluster: FakeApi, examine: Doctor) ->
 
 
 def _survey(**parts: Any) -> Survey:
-    """Return what `doctor` has read of a cluster. `doctor` could read only the given parts of the cluster."""
+    """Return what `doctor` knows about a cluster.
+
+    It has read the given parts of the cluster, and was not allowed to read the others.
+    """
     unread = Unread("you may not")
     names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
     return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", "kubectl_flags": "", **parts})

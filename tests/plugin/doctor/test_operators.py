@@ -1,4 +1,4 @@
-"""Test the lines of `doctor` about operators: which operators run, their versions, and the kinds that they serve."""
+"""Test what `doctor` prints about operators: which of them run, their versions, and the kinds that they serve."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _renderer() -> Any:
 def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[str, Any]:
     """Return what Helm 4 renders: the manifest, the notes and the error.
 
-    With `version`, the cluster serves this API version; otherwise there is no cluster.
+    With `version`, render for a cluster that serves this API version, otherwise without a cluster.
     """
     group = KUBEFLOW[kind].group if kind else ""
     apis = (*REAL, f"{group}/{version}", f"{group}/{version}/{kind}") if version else ()
@@ -41,9 +41,9 @@ def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[
 
 
 def judge_for(kind: str, version: str) -> Judge:
-    """Return a function that judges values like the `import` command.
+    """Return a function that accepts or refuses values in the same way as the `import` command.
 
-    It renders them for the newest API version and for the source's version.
+    The function renders the values for the newest API version and for the source's API version.
     """
 
     def judge(values: dict[str, Any]) -> Sequence[str]:
@@ -77,6 +77,6 @@ def job_of(values: dict[str, Any], kind: str, version: str) -> dict[str, Any]:
     assert not found.get("error"), found["error"]
     documents = [each for each in yaml.load_all(found["manifest"], yaml.CSafeLoader) if each]
     jobs = [each for each in documents if each["kind"] == kind]
-    # Only one job may remain. The job of `helm test` has the same kind and is skipped.
+    # Exactly one job must remain. The job of `helm test` has the same kind, but it is a hook and is skipped.
     [job] = [each for each in jobs if "helm.sh/hook" not in each["metadata"].get("annotations", {})]
     return dict(job)

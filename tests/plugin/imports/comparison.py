@@ -11,7 +11,7 @@ from distrain.imports.draft import Draft
 from distrain.kube import quantities
 
 Job = dict[str, Any]
-# For each kind of job, the field that contains its replica specs.
+# REPLICAS maps a kind of job to the name of the field that contains its replica specs.
 REPLICAS = {
     "MPIJob": "mpiReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -32,7 +32,7 @@ OWN_FOLDERS = {"/dev/shm"}
 
 
 def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
-    """Yield the path of each source field that the rendered job lacks and that the import does not list."""
+    """Yield the path of each field of the source that is missing in the rendered job and in the import's list."""
     listed = [each for place, _ in draft.lost for each in spelled_out(place)]
     for path, is_there in _fields(source, job):
         is_listed = any(path.startswith(place) or place.startswith(path) for place in listed)

@@ -31,8 +31,8 @@ def mpi_job(
 ) -> Job:
     """Return an MPIJob with a launcher and 2 workers.
 
-    `launcher` and `worker` are additional fields of the containers of these roles; `spec` has additional fields of the
-    job's spec.
+    `launcher` and `worker` are additional fields of the containers of these roles. `spec` contains additional fields of
+    the job's spec.
     """
     return {
         "apiVersion": f"kubeflow.org/{version}",

@@ -1,7 +1,8 @@
-"""Compute the pods that a TrainJob, JobSet or MPIJob v1alpha1 creates, in the form of a job of the Kubeflow operators.
+"""Compute the pods that a TrainJob, JobSet or MPIJob v1alpha1 creates, written as a job of the Kubeflow operators.
 
-The tests compare the rendered job with this job, which is computed without the import's own code. Sources: pkg/runtime
-and its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of mpi-operator v0.3.0.
+The tests compare the rendered job with this job. To be independent, this module uses no code of the import. Sources:
+pkg/runtime and its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of
+mpi-operator v0.3.0.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 def expected(documents: list[Job]) -> Job:
-    """Return the job with the pods that the rendered job must have.
+    """Return the expected job: the job that the chart renders must have the same pods.
 
-    If a TrainJob uses MPI, its launcher does not train.
+    In a TrainJob with MPI, the launcher does not train.
     """
     [job] = [each for each in documents if each["kind"] in ("TrainJob", "JobSet", "MPIJob")]
     if job["kind"] == "MPIJob":

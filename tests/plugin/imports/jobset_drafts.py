@@ -16,7 +16,7 @@ TORCHRUN = ["torchrun", "train.py"]
 
 
 def drafted(*documents: Job) -> Draft:
-    """Return the draft of the job in these documents. The chart accepts all of its values."""
+    """Return the draft of the job in these documents. The chart is assumed to accept all of its values."""
     draft = read(find_job(yaml_writer.dump(*documents), FILE), FILE)
     finished(draft, accepting, FILE)
     return draft

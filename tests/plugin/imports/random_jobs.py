@@ -1,4 +1,4 @@
-"""Make random job resources. They contain fields that teams use, unique texts, and credentials."""
+"""Make random job resources. They contain fields that teams often set, texts that occur only once, and credentials."""
 
 from __future__ import annotations
 

@@ -14,15 +14,15 @@ class SetMaker(Maker):
     """Makes random TrainJobs, JobSets and MPIJobs v1alpha1."""
 
     def trainjob(self) -> Job:
-        """Return a TrainJob with its runtime under the key `runtime`, the form in which the import reads both."""
+        """Return a TrainJob that contains its runtime under the key `runtime`. The import reads both in this form."""
         is_mpi, has_program = self.one(True, False), self.one(True, False)
         names = ("node", "launcher") if is_mpi else ("node",)
         jobs = [self._replicated(name, "trainer" if name == names[-1] else "") for name in names]
         main = jobs[-1]["template"]["spec"]["template"]["spec"]["containers"][0]
         trainer = self.some({"numNodes": lambda: self.one(1, 4), "numProcPerNode": lambda: 2})
         if has_program:
-            # Leave out runtime fields that the TrainJob overrides, because the import neither carries over nor lists
-            # them.
+            # If the TrainJob overrides a field of the runtime, the import neither carries over nor lists the runtime's
+            # value. So leave it out of the runtime.
             for key in ("command", "args", "image", "resources"):
                 main.pop(key, None)
             for job in jobs:
@@ -59,7 +59,7 @@ class SetMaker(Maker):
         }
 
     def units(self) -> Job:
-        """Return an MPIJob v1alpha1, which has numbers of processing units instead of roles."""
+        """Return an MPIJob v1alpha1. It has no roles, only numbers of processing units."""
         return {
             "apiVersion": "kubeflow.org/v1alpha1",
             "kind": "MPIJob",

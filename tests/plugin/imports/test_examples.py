@@ -34,7 +34,10 @@ KINDS = ("MPIJob", "PyTorchJob", "TFJob", "MXJob")
 
 
 def _examples() -> list[Path]:
-    """Return the operators' examples and distrain's own. An example that several releases contain is returned once."""
+    """Return the operators' examples and distrain's own.
+
+    If several releases contain the same example, return it only once.
+    """
     files = [path for folder in OPERATORS for path in sorted((folder / "examples").rglob("*.y*ml"))]
     texts = {path.read_text(): path for path in files}
     found = [path for text, path in texts.items() if any(f"kind: {kind}" in text.replace('"', "") for kind in KINDS)]

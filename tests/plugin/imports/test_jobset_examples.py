@@ -35,10 +35,10 @@ spec:
   trainer: {{numNodes: 2, command: [{program}], resourcesPerNode: {{limits: {{nvidia.com/gpu: 2}}}}}}
 """
 SECRETS = ("hunter2", "s3cr3t")
-# Names of mlPolicies in runtimes that none of distrain's job kinds can run.
+# A runtime with one of these mlPolicies is refused, because none of distrain's job kinds can run it.
 REFUSED = ("jax", "xgboost", "flux")
-# Differences between the jobs that the import lists. For each file: the path in the compared job, and the path in the
-# source.
+# In these files, the compared jobs differ in a field that the import lists as left out. LISTED maps each file to two
+# paths of this field: the path in the compared job, and the path in the source.
 LISTED = {
     "examples/02-runtime-patches.yaml": ("spec.containers[0].env[1]", "spec.trainer.env[1]"),
     "runtimes/torch_distributed_with_cache.yaml": (
@@ -69,7 +69,7 @@ def _name(path: Path) -> str:
 
 
 def _with_job(runtime: Path) -> str:
-    """Return a runtime's text together with a TrainJob that uses the runtime."""
+    """Return a runtime's text, followed by a TrainJob that uses the runtime."""
     text = runtime.read_text()
     [found] = [each for each in load_all(text) if str(each.get("kind")).endswith("TrainingRuntime")]
     program = "mpirun, python, train.py" if "mpi" in found["spec"]["mlPolicy"] else "torchrun, train.py"

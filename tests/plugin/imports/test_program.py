@@ -1,4 +1,4 @@
-"""Test that the import finds the ranks' program in commands as people commonly write them."""
+"""Test that the import finds the ranks' program in a command, in the forms in which people commonly write it."""
 
 from __future__ import annotations
 

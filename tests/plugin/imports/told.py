@@ -8,13 +8,14 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path, text
 from tests.plugin.imports.comparison import spelled_out
 
-# Fields that need not be carried over: the run's name, and the uid, which the API server sets.
+# Fields that the import need not carry over: the run's name, and the uid, which the API server sets.
 UNCARRIED = (("metadata", "name"), ("metadata", "uid"))
 
 
 def is_told(path: Path, found: str, draft: Draft, file: str) -> bool:
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
-    # In the list, a place such as "spec.a.command[2]: mpirun" means a part of the value at the path spec.a.command[2].
+    # A place in the list may name only a part of a value: "spec.a.command[2]: mpirun" is a part of the value at
+    # spec.a.command[2].
     if path in UNCARRIED or any(
         text(path).startswith(place) or place.startswith(f"{text(path)}: ") for place in places
     ):

@@ -1,6 +1,6 @@
 """Change texts and objects at random places, so that they become invalid.
 
-A random generator with the same seed gives the same result.
+The same seed of the random generator gives the same changes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ODD: list[Any] = [
     *("http://[::1", "https://a:b@c:99999", "../../etc/passwd", "2024-01-01", "12:30", "=", "yes", "~", "$(id)", "*"),
     *([], {}, [1], [None], ["a"], [[[]]], {"a": 1}, {"": ""}, {"a": None}, {"name": []}, [{}], [{"name": 5}]),
 ]
-# A tree is not changed further once the changes have added this number of parts.
+# Once the changes have added this number of parts to a tree, the tree is changed no further.
 MOST_NEW_PLACES = 3000
-# Contents of whole files that the program cannot use.
+# Contents of complete files with which the program cannot work.
 OTHER_FILES = [
     *(b"", b"\n", b"null", b"[]", b"{}", b"5", b'"text"', b"[1]", b"items: [1]", b"metadata: foo", b"---\n---\n"),
     *(b"<!DOCTYPE html>\n<html><body>502</body></html>", b"%PDF-1.7\n\xff\xfe", b"\x1f\x8b\x08\x00abc", b"\x00" * 64),
@@ -54,7 +54,7 @@ def broken_text(random: Random, text: bytes) -> bytes:
 
 
 def _places(tree: Any) -> Any:
-    """For each part of the tree, yield the map or list that contains the part, and the part's key or index there."""
+    """For each part of the tree, yield its parent (a map or a list), and its key or index in the parent."""
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree))) if isinstance(tree, list) else []
     for key in keys:
         yield tree, key
@@ -144,12 +144,12 @@ def as_yaml(*documents: Any) -> bytes:
 
 
 def as_json(tree: Any) -> bytes:
-    """Write JSON. Python writes the key None as "null"."""
+    """Write JSON. If a map has the key None, Python writes this key as "null"."""
     return json.dumps(tree).encode()
 
 
 def broken_file(random: Random, tree: Any, write: Callable[[Any], bytes]) -> bytes:
-    """Break the objects, the YAML text that is written from them, or both."""
+    """Break the objects, the text that `write` makes from them, or both."""
     way = random.random()
     text = write(broken_object(random, tree) if way < 0.75 else tree)
     return broken_text(random, text) if way > 0.7 else text

@@ -1,7 +1,8 @@
 """Create random broken inputs for the program. The same seed gives the same input.
 
 Each input starts as a valid input: real values files, manifests, snapshots, kubeconfigs, arguments, variables, and
-answers of an API server. `KINDS` maps the name of the part that is broken to a function that breaks it.
+answers of an API server. In each input, one part is broken. `KINDS` maps the name of this part to the function that
+breaks it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Input:
     spoiled: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
 
     def __str__(self) -> str:
-        """Return the text with which a developer can try the input by hand."""
+        """Return a description with which a developer can repeat the call by hand."""
         parts = [f"distrain {self.arguments}", *(f"{key}={value!r}" for key, value in self.environment.items())]
         files = {**self.files, **({"stdin": self.stdin} if self.stdin else {})}
         changed = {name: content for name, content in files.items() if GOOD.get(name) != content}
@@ -115,7 +116,7 @@ def _answers(random: Random) -> Input:
     share, seed = random.choice([0.2, 0.5, 1]), random.randrange(2**32)
 
     def spoiled(path: str, status: int, body: bytes) -> tuple[int, bytes]:
-        # Each path has its own random generator, so that the order of the requests does not matter.
+        # Each path has its own random generator, so the order of the requests does not change the answers.
         own = Random(f"{seed} {path}")
         if own.random() > share:
             return status, body
@@ -136,7 +137,8 @@ def _arguments(random: Random) -> Input:
         if random.random() < 0.3 and place < len(words):
             word = f"{words[place]}{random.choice(['=', 's', '=x', '='])}"
         words[place : place + random.choice([0, 0, 1])] = [word]
-    # The path of Helm is wrong here, because running Helm would take long. Inputs of other kinds run the real Helm.
+    # For this kind of input, HELM_BIN names no program, because running Helm would take too long. Inputs of other kinds
+    # run the real Helm.
     return Input(words, GOOD, {"HELM_BIN": "/nowhere/helm"}, stdin=random.choice([b"", b"x: y", b"[1]"]))
 
 
@@ -192,7 +194,7 @@ def _values_texts() -> list[bytes]:
 
 
 def served() -> dict[str, Any]:
-    """Return the fake server's answers, before `spoiled` changes them."""
+    """Return the correct answers of the fake server. `spoiled` may change them."""
     return {"/api/v1/nodes": [node("a", gpu="16")], "/api/v1/pods": [pod("p", on="a", gpu="1")]} | {
         f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")
     }
@@ -246,7 +248,7 @@ KINDS: dict[str, Callable[[Random], Input]] = {
     "values": _values,
     "settings": _settings,
 }
-# The kinds of input that consecutive seeds break. A kind of input that occurs more often in this list gets more of the
+# Consecutive seeds create inputs of these kinds, in this order. A kind that is listed more often gets more of the
 # seeds.
 TURNS = (
     *("manifest", "snapshot", "kubeconfig", "manifest", "answers", "snapshot", "arguments", "manifest", "kubeconfig"),

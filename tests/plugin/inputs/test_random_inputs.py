@@ -14,7 +14,7 @@ from tests.matrix import one_of
 from tests.plugin.inputs.bench import failures
 
 IN_PROCESS = [range(100), range(100, 300)]
-# With each of these seeds, the test starts the program in a separate process.
+# With each of these seeds, the test starts the program in a process of its own.
 AS_PROCESSES = [range(300, 320), range(320, 400), *(range(first, first + 100) for first in range(400, 800, 100))]
 
 

@@ -26,8 +26,8 @@ CODES = {0, 2, 3, 4, 10, 11, 12, 130}
 # The program may return these exit codes only if its stdout is closed or its disk is full.
 UNWRITTEN = {5, 141}
 MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
-# The program must not print these words, which come from Python, from its libraries or from Go. None of the random
-# inputs contains these words.
+# These words come from messages of Python, of its libraries or of Go, and the program must not print them. The random
+# inputs themselves contain none of these words.
 FOREIGN = re.compile(
     r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
     r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|"
@@ -42,7 +42,7 @@ MANIFEST = "---\n# Source: "
 
 @dataclass(frozen=True)
 class Answer:
-    """What the program has printed and returned when it was run with an input.
+    """What the program printed and returned for an input.
 
     `seconds` is the processor time of the program and Helm. Wall-clock time would depend on other load of the machine.
     """

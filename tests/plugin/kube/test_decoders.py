@@ -1,4 +1,4 @@
-"""Test that threads build decoders of the same structs at the same time without crashing the interpreter."""
+"""Test that several threads can build decoders of the same structs at once without crashing the interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from lab.paths import REPOSITORY
 
-# Each thread needs the struct kube.Metadata, which msgspec examines when it is used for the first time.
+# All threads need the struct kube.Metadata at once. msgspec examines a struct when it is first used.
 PROGRAM = """
 import sys, threading
 from distrain import kube

@@ -16,7 +16,7 @@ from tests.plugin.objects import Object
 from tests.plugin.program import Outcome, Run
 from tests.plugin.status.runs import NAMESPACE, serve
 
-# The first part is a text. The second is an action that the test takes when the program has printed the text.
+# A step is a text and an action. The test takes the action as soon as the program has printed the text.
 Step = tuple[str, Callable[[], object]]
 
 
@@ -68,7 +68,7 @@ JOBS = {
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Step]]:
     """Yield a list to which the test adds its steps.
 
-    The action of a step is taken when all earlier actions were taken and the program has printed the step's text.
+    The steps are taken one after another. A step's action is taken when the program has printed the step's text.
     """
     waiting: list[Step] = []
     printed = bytearray()

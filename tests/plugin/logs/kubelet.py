@@ -1,7 +1,7 @@
 """A fake kubelet that keeps the logs of containers and serves them like the real kubelet.
 
-A log is served from a whole second onwards, because the API server cuts off the fraction of `sinceTime`. A request with
-`follow` ends when its container ends. If a container restarts, its log is kept only for the last two starts.
+The API server cuts off the fraction of a second in `sinceTime`, so a log is served from the beginning of that second. A
+request with `follow` ends when its container ends. Of each container, only the logs of the last two starts are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.status.runs import BORN, NAMESPACE
 
 BEGINNING = datetime.fromisoformat(BORN.replace("Z", "+00:00")).timestamp()
-# The fake kubelet waits this number of seconds for new lines, longer than any test runs.
+# The fake kubelet waits up to this number of seconds for new lines. No test takes so long.
 LONGEST = 20.0
 
 
@@ -33,7 +33,7 @@ class Log:
 
 
 class Kubelet:
-    """The logs of all pods. A pod's name is mapped to a list with one log for each start of its container."""
+    """The logs of all pods. `logs` maps the name of a pod to a list with one log for each start of its container."""
 
     def __init__(self, api: FakeApi) -> None:
         self.changed = threading.Condition()

@@ -32,6 +32,6 @@ def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
             package.sign(archive, description, SIGNER)
         subprocess.run([*gpg, "--export", "--output", str(keyring)], check=True)
         subprocess.run(["gpgconf", "--kill", "all"], check=True)
-    # The gpg agent ends later and removes its sockets itself, so a file may already be missing here.
+    # The gpg agent ends a moment later and removes its sockets itself, so ignore files that are already gone.
     shutil.rmtree(home, ignore_errors=True)
     return keyring

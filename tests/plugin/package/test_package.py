@@ -17,7 +17,7 @@ import pytest
 from lab.builds import package
 from lab.paths import REPOSITORY
 
-# Files that an editor, a tool or a user has left between the sources and that no package may contain.
+# Files that an editor, a tool or a user has left among the sources. No package may contain them.
 STRAY = (
     "charts/distrain/.values.yaml.swp",
     "charts/distrain/my-values.yaml",

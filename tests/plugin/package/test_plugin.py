@@ -1,8 +1,8 @@
 """Test the packaged plugin: its archive, and its installation by Helm and pip.
 
 The tests are slow, because pip fills two real virtual environments: one for the test of the wheel, and one for all
-other tests. Each kind of installation has one test that runs by default. The full matrix also tests other ways to do
-the same installation.
+other tests. By default, one test runs for each kind of installation. In the full matrix, further tests do the same
+installation in other ways.
 """
 
 from __future__ import annotations
@@ -247,7 +247,8 @@ def test_setup_rebuilds_the_environment_of_a_removed_python(
 
 def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
     copy = plugin_of(archive, tmp_path)
-    # After an upgrade of the system's Python, the packages in the virtual environment are missing. Simulate this.
+    # After an upgrade of the system's Python, the virtual environment has no packages for the new version. Simulate
+    # this.
     python = copy.folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (copy.folder / ".venv" / "lib").mkdir()

@@ -19,7 +19,7 @@ from tests.registry_user import User
 
 PLUGIN = REPOSITORY / "plugin"
 PLUGIN_TYPE = "application/vnd.helm.plugin.v1+json"
-# Helm pulls only files of certain media types. Even the .prov file is not pulled if it has another type.
+# Helm pulls only files of certain media types. A file with another type is not pulled, not even the .prov file.
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 
 pytestmark = pytest.mark.install

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lab.builds.installed import unpacked
 
-# Read this path before a fixture changes HOME. Otherwise, pip would not find its cache and would download all packages
-# again.
+# Read this path when the module is imported, before a fixture changes HOME. Otherwise, pip would not find its cache and
+# would download all packages again.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}
 
 

@@ -42,7 +42,7 @@ class Line:
 
     @property
     def words(self) -> list[str]:
-        """Return the words of the command from the program up to a pipe."""
+        """Return the words of the command, from its program to the end or to a pipe."""
         words = shlex.split(re.split(r" [|>&]|;", self.text)[0], comments=True)
         return [word for number, word in enumerate(words) if not _is_before(words, number)]
 
@@ -53,7 +53,7 @@ def _is_before(words: list[str], number: int) -> bool:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Yield the page's code blocks, indented and fenced."""
+    """Yield the page's code blocks, both the indented and the fenced ones."""
     language: str | None = None
     block: list[str] = []
     is_before_a_block = True

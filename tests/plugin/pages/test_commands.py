@@ -14,9 +14,9 @@ from lab.paths import REPOSITORY
 from tests.plugin.pages.commands import PAGES, Block, Line, blocks, lines, of_block, program_of
 
 NOT_RUN = "docs/not-tested.md"
-# PROGRAMS maps a program to the file that runs its commands or parses their arguments. Programs with NOT_RUN cannot be
-# run by any test. The page docs/not-tested.md lists them. In addition, the shell parses every command without running
-# it.
+# PROGRAMS maps a program to the file that runs its commands or parses their arguments. No test can run the programs
+# that are mapped to NOT_RUN. docs/not-tested.md lists these programs. In addition, the shell parses every command
+# without running it.
 PROGRAMS = {
     "make": "tests/plugin/pages/test_commands.py",
     "helm": "tests/plugin/pages/test_commands.py",

@@ -15,7 +15,7 @@ from tests.plugin.pages.anchors import anchor
 
 TROUBLESHOOTING = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 CAUSES = (REPOSITORY / "docs" / "causes.md").read_text(encoding="utf-8")
-# These functions raise errors that contain only the message of a library, of Helm, of the API server or of another
+# The messages of the errors that these functions raise come entirely from a library, Helm, the API server or another
 # error.
 PASSED_ON = {
     "distrain.changes.owned:_own_values",

@@ -1,4 +1,4 @@
-"""Test that a part which is equal in several pods is decoded only once, even if other parts of the pods differ."""
+"""Test that a part shared by several pods is decoded only once, even if other parts of the pods differ."""
 
 from __future__ import annotations
 

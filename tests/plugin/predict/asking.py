@@ -19,8 +19,8 @@ trainer: {model: vgg16, batchSize: 64, steps: 3600}
 OWN = VALUES.replace("trainer: {model: vgg16, batchSize: 64, steps: 3600}", "command: [python3, /work/train.py]")
 S3 = "data: {source: s3, uri: s3://bucket/images}\ns3: {endpoint: http://s3.example, secretName: keys}\n"
 EPOCHS = VALUES.replace("steps: 3600", "epochs: 3") + S3
-# In these tests, VGG16 computes 0.5 s per step, and sending its 553 MB of gradients over 44.3 Gbit/s takes 0.1 s each
-# way.
+# With these flags, VGG16 computes 0.5 s per step, and sending its gradients of 553 MB over 44.3 Gbit/s takes 0.1 s in
+# each direction.
 FIXED = ("--rate", "128", "--between", "44.27", "--within", "1000000", "--latency", "0s")
 PRICES = "p3.8xlarge: 12.24\n"
 TEST = """\
@@ -45,12 +45,15 @@ def by_workers(answer: dict[str, Any], exchange: str = "all-reduce") -> dict[int
 
 
 def record(*sizes: tuple[int, float], model: str = "vgg16", batch: int = 64) -> Path:
-    """Write the record of a run that was started with each of these numbers of ranks and reached these rates."""
+    """Write the record of a run with several starts.
+
+    `sizes` contains the number of ranks and the rate of each start.
+    """
     return changed(*((ranks, rate, {"batch_size": batch}) for ranks, rate in sizes), model=model)
 
 
 def changed(*starts: tuple[int, float, dict[str, Any]], model: str = "vgg16") -> Path:
-    """Write the record of a run that was started with these numbers of ranks, rates and trainer arguments."""
+    """Write the record of a run with several starts. Each start has a number of ranks, a rate and trainer arguments."""
     lines = []
     for number, (ranks, rate, values) in enumerate(starts):
         begin = 1000.0 * number

@@ -1,8 +1,8 @@
 """Compare predictions with published measurements: read published.yaml, fit each series, and score its larger sizes.
 
-The constants of a series are fitted to at most three of its smallest sizes. If at least four numbers of whole machines
-were measured, the first three of them are used. Otherwise one GPU, one machine and two machines are used, as far as
-they were measured. The predictions for all larger sizes are scored.
+The constants of a series are fitted to its smallest sizes, at most three. If at least four numbers of whole machines
+were measured, these are the three smallest of them. Otherwise they are one GPU, one machine and two machines, as far as
+these were measured. The predictions for all larger sizes are scored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Series(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """A scored size: the relative error of the model, that of a constant efficiency, and the measured efficiency."""
+    """A scored size: the relative errors of the model and of a constant efficiency, and the measured efficiency."""
 
     table: str
     series: str
@@ -72,7 +72,7 @@ class Score(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A published table; `left_out` says why it is not scored."""
+    """A published table. If it is not scored, `left_out` says why."""
 
     id: str
     title: str
@@ -124,7 +124,8 @@ def _series(given: dict[str, Any], series: dict[str, Any], parameters: dict[str,
     measured = [Measured(size, batch * batches * size.ranks / rate, batches) for size, rate, batches in rows]
     algorithm = given.get("algorithm", "")
     layers = _layers(series["model"], size_of_a_gradient, parameters)
-    # Parameter servers send no weights until the last gradient has arrived.
+    # Parameter servers send no weights until the last gradient has arrived, so the exchange does not overlap with
+    # computation.
     bucketed = buckets(layers, BUCKET, overlaps=algorithm != SERVERS)
     rates = tuple(rate for _, rate, _ in rows)
     return Series(given["id"], series["name"], bucketed, algorithm, given["slots"], tuple(measured), rates)
@@ -148,9 +149,9 @@ def _rows(given: dict[str, Any], series: dict[str, Any]) -> Iterator[tuple[Size,
 
 
 def _calibrated(first: Series) -> str:
-    """Return the algorithm whose prediction for the largest size of a series is better.
+    """Return the algorithm that predicts the largest size of this series better.
 
-    This calibration series itself is not scored.
+    The series serves only for this choice and is not scored itself.
     """
 
     def error(algorithm: str) -> float:

@@ -14,7 +14,7 @@ from tests.plugin.predict.published import Score, Table, scores, tables
 
 PAGE = REPOSITORY / "docs" / "prediction.md"
 TEXT = Path(__file__).with_name("page.md")
-# The nominal bandwidth, in bits/s, of each network that the published descriptions of machines name.
+# NOMINAL maps the name of a network in the published descriptions of machines to its nominal bandwidth in bits/s.
 NOMINAL = {"100 Gb/s": 100e9, "40 Gb/s": 40e9, "25 Gb/s": 25e9, "10 Gb/s": 10e9}
 
 
@@ -83,7 +83,7 @@ def _left_out() -> Iterator[str]:
 
 
 def reached() -> dict[str, float]:
-    """For each published table, return the median share of the nominal bandwidth that its series reached."""
+    """For each published table, return which share of the network's nominal bandwidth its series reached (median)."""
     found = {}
     for table in _counted():
         nominal = next((bits for words, bits in NOMINAL.items() if words in table.machines), 0.0)

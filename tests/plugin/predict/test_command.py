@@ -31,8 +31,9 @@ def test_seconds_are_those_of_the_model(predict: Predict) -> None:
 
     sizes = by_workers(answer)
     assert sizes[1]["stepSeconds"] == pytest.approx(0.5, abs=1e-4)
-    # VGG16's dense layers have 89 % of the gradients, which are exchanged first. So only the exchange of the last
-    # bucket does not overlap with computation. The step waits for the slower of the two workers.
+    # VGG16's dense layers have 89 % of the gradients, and their gradients are exchanged first. So all buckets except
+    # the last one are exchanged while the ranks still compute. In addition, the step waits for the slower of the two
+    # workers.
     last = 1.75 * 25e6 * 8 / 44.27e9
     assert sizes[2]["stepSeconds"] == pytest.approx(0.5 * 1.0118 + last, abs=0.003)
     # The exchange with parameter servers does not overlap with computation: K bytes go to the servers, and K bytes come

@@ -52,7 +52,7 @@ def test_only_the_smallest_sizes_are_fitted() -> None:
 def test_mpijob_of_two_workers_with_four_gpus_fits_a_network_of_100_gbits_but_not_of_25() -> None:
     """The 8 ranks of this job together reached 6511.22 images/sec, which is 814 images/sec per rank.
 
-    The job's log contains only this size, so the test compares no prediction with another size.
+    The job's log contains only this size, so no prediction for another size can be compared.
     """
     assert _rate(100e9) == pytest.approx(6511.22, rel=1e-3)
     assert _rate(25e9) == pytest.approx(3296, rel=1e-2)

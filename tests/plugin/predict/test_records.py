@@ -11,7 +11,7 @@ from tests.plugin.predict.asking import TEST, Predict, answer_of, by_workers, ch
 
 
 def test_record_of_one_node_is_predicted_without_its_links(predict: Predict) -> None:
-    """Over a link of 80 Gbit/s, the exchange within the node would take longer than the whole step."""
+    """If the link within the node had only 80 Gbit/s, the exchange would take longer than the whole step."""
     folder = record((4, 8000.0))
 
     outcome = predict("--record", f"./{folder.name}", "--between", "100")

@@ -1,4 +1,4 @@
-"""Build a JobState, which describes a job at one moment, for the tests of how a job starts."""
+"""Build a JobState for the tests of how a job starts. A JobState describes a job at one moment."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_job_that_training_operator_rejects_is_final() -> None:
 
 
 def _ended_worker(code: int, message: str, reason: str = "Error", at: str = "2026-01-01T00:01:00Z") -> dict[str, Any]:
-    """Return a worker whose container has ended once with this exit code and message, and runs again."""
+    """Return a worker whose container has ended once, with this exit code and message, and is running again."""
     end = {**ended(code, message), "reason": reason, "finishedAt": at}
     return job_pod("worker", {**RUNNING, "lastState": {"terminated": end}}, phase="Running")
 

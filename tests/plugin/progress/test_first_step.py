@@ -1,4 +1,4 @@
-"""Test when a job counts as training: when it has logged JSON lines, or when its ranks have run for some time."""
+"""Test when a job counts as training: once it has logged JSON lines, or once its ranks have run for some time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _state(*texts: str | None, role: str = "launcher") -> JobState:
 
 
 def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, after: float = 0.0) -> str:
-    """Return the stage that the job has reached if it has been in this state for `after` seconds."""
+    """Return the job's stage after it has been in this state for `after` seconds."""
     steady = Steady()
     reached(state, job, program, steady, 100.0)
     return reached(state, job, program, steady, 100.0 + after)

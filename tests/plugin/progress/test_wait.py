@@ -40,10 +40,13 @@ class FakeClock:
 
 
 class FakeCluster:
-    """A fake cluster. Each request returns the next list of pods. After the last list, the last list is returned again.
+    """A fake cluster.
 
-    If a list is replaced by an exception, the exception is raised. `logs` maps the name of a pod to a list of texts.
-    Each request for the pod's log returns the next text. `read` contains the names of the pods whose logs were read.
+    Each request returns the next list of pods. When all lists have been returned, each further request returns the last
+    list.
+
+    An exception in place of a list is raised. `logs` maps the name of a pod to a list of texts. Each request for the
+    pod's log returns the next text. `read` contains the names of the pods whose logs were read.
     """
 
     target = Target("config", "lab", "team", given=("", "lab"))

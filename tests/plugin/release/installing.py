@@ -28,7 +28,7 @@ OPERATION = Operation("abc")
 class FakeHelm:
     """A fake Helm.
 
-    The release exists as soon as `install` was called. `owner` identifies the operation that has created the release.
+    The release exists once `install` has been called. `owner` identifies the operation that has created the release.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ def install_with(
 ) -> list[str]:
     """Install the release with the fake Helm and the fake cluster.
 
-    Return the messages. `start` is called instead of waiting for the job's start.
+    Return the messages. The function `start` replaces the wait for the job's start.
     """
     told = [] if told is None else told
     fake: Any = cluster or FakeCluster()

@@ -1,4 +1,4 @@
-"""Test what is read about a release before it is changed: whether its job runs, since when, and who manages it."""
+"""Test what the program reads about a release before a change: whether its job runs, since when, and who manages it."""
 
 from __future__ import annotations
 

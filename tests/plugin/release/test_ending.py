@@ -1,4 +1,7 @@
-"""Test that the old job is deleted before Helm creates a new job of the same name, and is restored if Helm fails."""
+"""Test that the old job is deleted before Helm creates a new job of the same name.
+
+If Helm fails, the old job is restored.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +46,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fakes:
-    """A fake cluster and a fake Helm that record changes. After `looks` requests, the deleted job is gone.
+    """A fake cluster and a fake Helm that record changes. The deleted job is gone after `looks` requests for it.
 
-    After Helm has failed, the next `away` requests for the API server's version get no answer.
+    After Helm has failed, the API server does not answer the next `away` requests for its version.
     """
 
     target = RELEASE.target

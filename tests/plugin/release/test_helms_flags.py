@@ -1,4 +1,4 @@
-"""Test which arguments Helm gets if `install` or `upgrade` is called with flags of Helm."""
+"""Test which arguments are passed on to Helm if the user gives flags of Helm to `install` or `upgrade`."""
 
 from __future__ import annotations
 

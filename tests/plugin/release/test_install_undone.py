@@ -113,7 +113,7 @@ def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
 
 
 def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomic() -> None:
-    # Another user's upgrade ends the job before Helm has recorded the revision of this upgrade.
+    # Another user's upgrade has ended the job, but Helm has not recorded the revision of that upgrade yet.
     helm = FakeHelm()
 
     with pytest.raises(GoneError) as gone:
@@ -166,7 +166,7 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     ],
 )
 def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str | DistrainError, told: str) -> None:
-    # Helm exits with 0 if it has created all objects but cannot record the release's status.
+    # If Helm has created all objects but cannot record the release's status, it still exits with 0.
     helm = FakeHelm(status=status)
 
     with pytest.raises(UnsettledError) as unsettled:
@@ -268,8 +268,8 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
-    # If the tests run under nohup, they ignore SIGHUP. With SIGHUP ignored, the test would succeed without checking
-    # anything.
+    # Under nohup, the tests would ignore SIGHUP. Then this test would succeed without checking anything, so set a
+    # handler for the signal.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: send_signal(signal.SIGHUP)

@@ -17,7 +17,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path) -> Cluster:
-    """Return a connected cluster that has no namespace `team`."""
+    """Return a connection to a cluster that has no namespace `team`."""
     del api.answers[f"{NAMESPACES}/team"]
     api.answers["/version"] = {"gitVersion": "v1.34.4"}
     cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))

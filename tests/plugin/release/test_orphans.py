@@ -1,4 +1,4 @@
-"""Test finding orphans: running jobs and pods that Helm created and that the last revision does not contain."""
+"""Test finding orphans: running jobs and pods that Helm created but that the last revision does not contain."""
 
 from __future__ import annotations
 

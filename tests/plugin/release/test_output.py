@@ -174,8 +174,8 @@ def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("name", "streams"),
     [
-        # In the full matrix, every command is tried with every way to lose the output. By default, every command
-        # and every way to lose the output occurs at least once.
+        # In the full matrix, every command is tried with every fault of stdout and stderr. By default, every command
+        # and every such fault occurs at least once.
         pytest.param(name, streams, id=f"{name}-{streams}", marks=[] if tried else pytest.mark.full)
         for number, name in enumerate(COMMANDS)
         for place, streams in enumerate(STREAMS)

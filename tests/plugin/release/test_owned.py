@@ -1,4 +1,4 @@
-"""Test that changes of a release of Argo CD or Flux are only planned, never made, with real Helm and a fake API."""
+"""Test that a release of Argo CD or Flux is never changed: changes are only planned. Use real Helm and a fake API."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 @pytest.fixture(autouse=True)
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If `helm status` fails, report that the release is deployed.
+    """If `helm status` fails, pretend that it reports a deployed release.
 
-    `helm status` asks the API for every object of a release, and the fake API does not have these objects.
+    `helm status` reads every object of a release from the API server, and the fake API does not have these objects.
     """
     find = Releases.status
 
@@ -51,7 +51,7 @@ def _owned_by_flux(running: Recorded) -> None:
 def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
     """Make the job part of an Argo CD Application whose Helm settings are `helm`.
 
-    Helm itself has no record of a release.
+    Argo CD only renders the chart, so Helm has no record of a release.
     """
     running.api.answers[SECRETS] = releases()
     job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}

@@ -1,4 +1,4 @@
-"""Test the values for another size of a release."""
+"""Test how the values of a release change if the release gets another size."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def planned(old: list[Object], new: list[Object], values: Object = SAVED) -> tup
 
 
 def told(found: Plan, before: Before) -> dict[str, str]:
-    """Return the plan's lines about suspension and losses. The first word of a line is mapped to the rest."""
+    """Return the plan's lines about suspension and losses, keyed by their first word."""
     rows = [line.split(None, 1) for line in lines(found, before, has_trainer=not before.values.get("command"))]
     return {word: rest for word, rest in rows if word in ("suspended", "resumed", "lost")}
 

@@ -238,7 +238,7 @@ def test_maker_of_the_application_is_named(api: FakeApi, server: Cluster, metada
 def _serve_flux(api: FakeApi, *, marks: dict[str, str] | None = None, **spec: Any) -> Owner:
     """Serve the HelmRelease run1 with the labels `marks`.
 
-    Also serve the Kustomization and the GitRepository from which Flux applies it.
+    Also serve the Kustomization and the GitRepository from which Flux applies the HelmRelease.
     """
     for group, version, kinds in (
         ("helm", "v2", ["HelmRelease"]),

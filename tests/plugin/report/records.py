@@ -46,7 +46,7 @@ def steps(
 
     Each step takes 0.2 s and trains 64 samples per rank. In each step, 0.05 s are spent waiting for the input.
 
-    `wait` is the number of seconds per step spent waiting for the all-reduce, or None if this was not measured.
+    `wait` is the number of seconds for which each step waits for the all-reduce, or None if this was not measured.
     """
     lines = []
     for number in range(1, count + 1):
@@ -65,7 +65,7 @@ def steps(
 
 
 def rescaled() -> list[dict[str, Any]]:
-    """Return the record of a run that is killed on 2 ranks and then runs on 3 ranks until it has finished."""
+    """Return the record of a run that is killed while it has 2 ranks, and then finishes with 3 ranks."""
     return [
         start(0, 2),
         *steps(0, 2, 0, 0),

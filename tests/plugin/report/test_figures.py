@@ -1,4 +1,5 @@
-"""Test the figures of a report: times of pods whose clocks differ, rates, parts of a step, bytes of the all-reduce."""
+"""Test the figures of a report: times from pods with different clocks, rates, parts of a step, bytes of the all-reduce.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +159,7 @@ def test_all_reduce_bytes_follow_the_formula() -> None:
 
     assert (two.ranks, two.bytes_per_step) == (2, records.PARAMETER_BYTES)
     assert three.bytes_per_step == pytest.approx(2 * 2 * records.PARAMETER_BYTES / 3)
-    # Of each step, 0.15 s are spent on computing and communicating.
+    # Each step spends 0.15 s on computing and communicating.
     assert two.bytes_per_second == pytest.approx(records.PARAMETER_BYTES / 0.15)
 
 

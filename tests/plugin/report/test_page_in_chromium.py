@@ -24,8 +24,8 @@ WIDTHS = (390, 1280, 1920)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 # Other sizes and colour schemes run only in the full matrix.
 TRIED = ((390, "light"), (1280, "dark"))
-# A text is too small to read if its height in pixels is below this number. The text of a plot is scaled together with
-# the plot when the page has another width.
+# A text whose height is below this number of pixels is too small to read. The text of a plot grows and shrinks with the
+# width of the page.
 SMALLEST_TEXT = 9.0
 
 
@@ -73,7 +73,7 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
     shown.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     shown.screenshot(path=tmp_path / "page.png", full_page=True)
 
-    assert messages == [pages[name].as_uri()]  # The only message is the request for the page.
+    assert messages == [pages[name].as_uri()]  # The browser requests only the page.
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert _sizes_of_texts(shown) >= SMALLEST_TEXT
     assert (tmp_path / "page.png").stat().st_size > 10_000

@@ -383,7 +383,7 @@ def test_accuracies_of_tests_between_epochs_are_a_plot_of_their_own() -> None:
     tests = [
         records.event("evaluation", 10, epoch=1, step=10, samples=640, accuracy=0.5, top5_accuracy=0.75),
         records.event("evaluation", 20, epoch=2, step=20, samples=1280, accuracy=0.625, top5_accuracy=0.875),
-        # This evaluation belongs to a start that has resumed from an older checkpoint.
+        # The run has resumed from an older checkpoint, so this evaluation is repeated.
         records.event("evaluation", 30, epoch=2, step=20, samples=1280, accuracy=0.75, top5_accuracy=1.0),
     ]
 

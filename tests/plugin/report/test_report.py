@@ -24,7 +24,7 @@ SHORT = [start(0, 2), event("end", 1, cause="finished", exit_code=0)]
 
 @pytest.fixture
 def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
-    """Return a function that runs `distrain report` in an empty folder and draws the picture."""
+    """Return a function that runs `distrain report` in an empty folder. Unlike `report`, it also draws the picture."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -1,4 +1,4 @@
-"""Test the scheduler's filters that need only a node and a pod, and nodes that may become usable again."""
+"""Test the scheduler's filters that look at one node and one pod. Also test which nodes may become usable again."""
 
 from __future__ import annotations
 

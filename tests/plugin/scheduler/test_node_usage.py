@@ -1,4 +1,4 @@
-"""Test that the usage of nodes is the same from JSON and protobuf, and if two processes each read half of the pods."""
+"""Test that the usage of nodes is the same whether the pods are read as JSON or protobuf, by one process or by two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-# Numbers of random cases. CASES is large, because only a few random cases fill some parts of the usage.
+# Numbers of random cases. CASES is large, because some parts of the usage are filled by only a few of the random cases.
 CASES, FEW = 600, 200
 
 
@@ -33,8 +33,8 @@ def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
         filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
         filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
         filled.update(name for name, value in whole["counts"].items() if value)
-    # Together, the random cases must fill every part of the usage except one: the part for the pods of the release
-    # itself.
+    # For each part of the usage, at least one random case must fill it. The only exception is the part for the pods of
+    # the release itself.
     parts = {"requests", "ports", "claims", "existing", "between", "affinity", "anti_affinity", "counts", "repelling"}
     assert set(filled) >= parts
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
@@ -73,7 +73,7 @@ def _prepared(case: Case) -> tuple[snapshot_file.Contents, JobConstraints]:
 
 
 def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints) -> ClusterUsage:
-    """Compute the usage of these pods. Pickle and unpickle it, as if another process had sent it."""
+    """Compute the usage of these pods. Pickle and unpickle the result, as if another process had sent it."""
     sent: ClusterUsage = pickle.loads(pickle.dumps(usage_of(found.nodes, pods, rules)))
     return sent
 
@@ -86,7 +86,7 @@ def _numbers(loads: ClusterUsage) -> Counter[str]:
 
 
 def _parts(part: Any) -> Any:
-    """Return all parts of the usage in a form in which the order of the pods does not matter."""
+    """Return all parts of the usage, with sorted lists, so that the order of the pods does not matter."""
     if isinstance(part, Struct):
         return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
     if isinstance(part, list):

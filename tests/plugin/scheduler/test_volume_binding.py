@@ -1,4 +1,4 @@
-"""Test whether a volume is tied to some of the nodes, and whether a claim is bound to a volume."""
+"""Test whether a volume can be used only on some of the nodes, and whether a claim is bound to a volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test which verdicts stay undecided because of claims with WaitForFirstConsumer or pods that wait for a node."""
+"""Test which verdicts stay undecided because claims wait for their first consumer, or because pods wait for a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulate pod by pod the scheduler that problem.py describes, and create random scheduling problems."""
+"""Simulate, pod by pod, the scheduler that problem.py describes. Also create random scheduling problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Placed = tuple[tuple[int, ...], ...]
 def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -> tuple[bool, bool] | None:
     """Return two facts: whether the scheduler can get stuck, and whether it can place all pods.
 
-    Return None if the search visits more than `limit` states.
+    Return None if the search would visit more than `limit` states.
     """
     start = ((0,) * len(nodes),) * len(roles)
     seen, todo = {start}, [start]
@@ -35,7 +35,10 @@ def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -
 
 
 def play(nodes: Sequence[Node], roles: Sequence[Role], chance: random.Random) -> bool:
-    """Place pods at random. Return True if all pods are placed, and False if a remaining pod finds no node."""
+    """Place pods at random.
+
+    Stop when none is left or a pod finds no node. Return whether all pods are placed.
+    """
     placed: Placed = ((0,) * len(nodes),) * len(roles)
     while following := steps(nodes, roles, placed):
         placed = chance.choice(following)

@@ -11,7 +11,7 @@ WORKERS = frozenset({"worker"})
 
 
 class Meter(Budget):
-    """A practically unlimited budget that counts the steps taken."""
+    """A budget that is practically unlimited, and counts the steps taken."""
 
     def __init__(self) -> None:
         super().__init__(10**9)

@@ -1,4 +1,4 @@
-"""Test the answers that the bounds give without a search.
+"""Test the answers that the solver's bounds give without a search.
 
 If a job is too large for the search, only the bounds can give an answer.
 """

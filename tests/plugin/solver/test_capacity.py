@@ -123,7 +123,7 @@ def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
 
 
 def test_workers_that_may_shut_the_launcher_out_leave_it_open() -> None:
-    # If one worker is on a and two workers are on b, no node has 2 CPUs left for the launcher.
+    # If node a gets one worker and node b gets two, no node has 2 CPUs left for the launcher.
     nodes = [_node("a", cpu=2), _node("b", cpu=3)]
     launcher = {"pods": 1, "cpu": 2}
 
@@ -185,7 +185,7 @@ def test_job_that_fits_in_any_order_fits_although_no_placement_was_found() -> No
     _, workers = _job(nodes, workers=3, cpu=1)
     apart = replace(workers, anti_affinity=(AntiAffinity("host", frozenset({"worker"})),))
 
-    # With this budget, the solver can show that 3 pods cannot fill 40 nodes, but it cannot place the pods.
+    # A budget of 6 steps is enough to show that 3 pods cannot fill 40 nodes, but not to place the pods.
     assert _judge(nodes, apart, budget=6) == Judgement(3, sure=3, most=3)
 
 
@@ -217,7 +217,7 @@ def test_large_jobs_on_large_clusters_are_judged_exactly(workers: int, worker_cp
 
 def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
-    # The solver decides this job only by counting. A search that runs out of steps must not change the answer.
+    # The solver decides this job by counting alone. So the answer stays the same if a search would run out of steps.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
 
 
@@ -273,7 +273,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     judgement = _judge(nodes, *roles, budget=budget)
     assert judgement.undecided or judgement.possible == (complete in ends)
     assert judgement.undecided or judgement.certain == (ends == {complete})
-    # If the verdict is undecided, the parts of it that are decided must still be true.
+    # Even if the verdict as a whole is undecided, each statement in it must be true.
     assert not judgement.certain or ends == {complete}
     assert not judgement.possible or complete in ends
     assert budget < BUDGET or not judgement.undecided
@@ -318,7 +318,7 @@ def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
 
 
 def _steps(nodes: list[Node], roles: list[Role], state: Placed) -> list[list[Placed]]:
-    """For each role that still has unplaced pods, return all states after placing one of these pods."""
+    """For each role that still has unplaced pods, return all states to which placing one of these pods can lead."""
     left = [_left(node, roles, [held[n] for held in state]) for n, node in enumerate(nodes)]
     return [
         [_one_more(state, r, n) for n, node in enumerate(left) if copies(node, role)]

@@ -1,6 +1,6 @@
-"""Test the search without the bounds: it must find the same answers, and needs few steps.
+"""Test the search without the bounds: it must find the same answers, in few steps.
 
-The time that a search may take is limited by its number of steps.
+The limit on its steps also limits the time that a search takes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_steps_of_a_search_stay_the_same() -> None:
     If a change of the code saves steps, update the number in this test.
     """
     meter = Meter()
-    # In the last case, a state does not change if another pod is placed in a domain that already contains a pod.
+    # In the last case, placing another pod in a domain that already contains one does not change the state.
     for seed in (*range(6000, 6100), 6447):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
         _ends(_search(nodes, *roles, budget=meter))
@@ -91,7 +91,7 @@ def test_steps_of_a_search_stay_the_same() -> None:
 
 @pytest.mark.parametrize(("seed", "fewest"), [(389, 951), (1347, 996)])
 def test_fewest_steps_that_decide_a_job_stay_the_same(seed: int, fewest: int) -> None:
-    """These seeds give jobs with three roles that random placements do not decide.
+    """For these seeds, a job has three roles, and random placements alone do not decide whether it fits.
 
     Each of the searches may use only its share of the steps.
     """

@@ -22,7 +22,8 @@ from tests.plugin.status.runs import live, pod, serve, step, stuck
 
 RUNS = 5
 WORKERS = 1000
-# The bench fails above these limits, which hold for two idle cores. The program and the fake server share the cores.
+# The bench fails above these limits, which hold for two idle cores. The program and the fake server share these two
+# cores.
 SECONDS, MEGABYTES = 2.0, 100
 
 

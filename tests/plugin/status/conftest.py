@@ -29,7 +29,10 @@ def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.fixture
 def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
-    """Return a function that sends an object's change to the watch of its kind, at once or when the watch starts."""
+    """Return a function that sends an object's change to the watch of its kind.
+
+    Without a watch, the change waits for the next one.
+    """
     monkeypatch.setattr(follow, "SOONEST", 0.01)
     monkeypatch.setattr(follow, "LATEST", 0.05)
     api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}

@@ -71,7 +71,8 @@ def step(number: int, at: float = 1767225600.0, **figures: Any) -> str:
 def serve(api: FakeApi, *objects: Object, pods: list[Object] | None = None, **logs: str | bytes) -> None:
     """Make the fake API serve runs: jobs, other objects and pods.
 
-    `logs` maps the name of a pod to its log. In the name, _ stands for -.
+    `logs` maps the name of a pod to its log. A keyword argument cannot contain -, so the name of a pod has _ in its
+    place.
     """
     api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "MXJob", "TFJob"]})
     by_path: dict[str, list[Object]] = {"/apis/batch/v1/namespaces/team/jobs": []}

@@ -23,7 +23,10 @@ WORKERS = UP[1:]
 
 
 def _trainer(job: Object) -> Object:
-    """Return the job with the trainer as its program. Such a job counts as Running only after a step line."""
+    """Return the job with the trainer as its program.
+
+    A job with the trainer counts as Running only after it has logged a step line.
+    """
     found: Object = json.loads(json.dumps(job))
     for role in found["spec"]["pytorchReplicaSpecs"].values():
         role["template"]["spec"]["containers"][0]["args"] = ["-m", "distrain_trainer"]
@@ -66,9 +69,9 @@ def _ago(seconds: float) -> str:
 
 
 def _fault(case: str, ago: float) -> tuple[Object, Object, str]:
-    """Return a worker, an event and the text of a log.
+    """Return a worker, an event and the text of a log. One of them reports a fault that happened `ago` seconds ago.
 
-    `case` chooses which of the three reports a fault that happened `ago` seconds ago.
+    `case` names the one that reports it.
     """
     worker = pod("worker", 1)
     event = {"reason": "", "message": "", "involvedObject": {"uid": "x"}, "lastTimestamp": _ago(ago)}
@@ -122,8 +125,8 @@ def test_next_step_names_the_pod_with_the_newest_step(api: FakeApi, status: Run)
 def test_newest_step_is_found_although_clocks_differ(
     api: FakeApi, status: Run, first: list[tuple[int, float]], second: list[tuple[int, float]], number: int
 ) -> None:
-    # Each step is given as a pair: its number, and its age in seconds. The test creates the log lines only when it
-    # runs, because pytest may collect it minutes earlier.
+    # Each step is given as a pair: its number, and its age in seconds. pytest may collect this test minutes before it
+    # runs, so the test creates the log lines, which contain times, only now.
     logs = ["".join(_step(*each) for each in steps) for steps in (first, second)]
     serve(api, PYTORCH, pods=WORKERS, run1_worker_0=logs[0], run1_worker_1=logs[1])
 
@@ -279,7 +282,7 @@ def test_each_step_line_is_parsed_once(api: FakeApi, status: Run, monkeypatch: p
 def _pod_of(number: int, *, born: float, started: float) -> Object:
     """Return a worker.
 
-    The age of its pod is by the API server's clock, and the age of its container by the node's clock.
+    `born` is the age of the pod by the API server's clock. `started` is the age of its container by the node's clock.
     """
     found = pod("worker", number)
     found["metadata"]["creationTimestamp"] = _at(born)

@@ -71,7 +71,7 @@ def test_clocks_that_differ_make_no_negative_age(minutes: int, age: int) -> None
 
     assert found.step_age_seconds == age
     assert found.checkpoint_age_seconds == age
-    # If the last line seems to be old, `status` cannot compute the remaining time.
+    # If the last line looks too old, `status` does not compute the remaining time.
     assert found.eta_seconds == (None if age >= LONG_AGO else max(0, 100 - age))
 
 

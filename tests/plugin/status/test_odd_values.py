@@ -1,4 +1,7 @@
-"""Put odd values into each field of a step line and a record, and test that `status` neither fails nor shows them."""
+"""Put odd values into each field of a step line and of a record.
+
+Test that `status` does not fail and does not show them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from tests.plugin.status.runs import MPI, live, pod, step
 
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 SECRET = "planted-secret"
-# JSON notations of values that a program may write by mistake.
+# Texts in JSON for values that a program may write by mistake.
 ODD = {
     "nan": "NaN",
     "infinity": "Infinity",
@@ -43,7 +46,7 @@ ODD = {
     "number-in-quotes": '"7"',
     "login": f'"https://me:{SECRET}@host/x?token={SECRET}"',
 }
-# Fields with words. The word "nan" is valid in these fields, because they contain words.
+# Fields with words. In these fields, the word "nan" is valid.
 WORDS = ("framework", "model", "job", "checkpoint", "cause", "reason")
 EVENTS = ("start", "step", "checkpoint", "rescale", "end")
 NOW = 1767225600.0
@@ -91,7 +94,7 @@ def test_no_field_of_a_step_line_makes_a_senseless_answer(odd: str) -> None:
 
 
 def _record(name: str, odd: str) -> Iterator[str]:
-    """Yield the lines of a run's record. For each event, one line has the odd value in the field `name`."""
+    """Yield the lines of a run's record. For each kind of event, one line has the odd value in the field `name`."""
     plain: dict[str, Object] = {
         "start": {"world_size": 2, "steps": 1000},
         "step": {"step": 7, "images_per_second": 5.0, "images_per_second_mean": 5.0},

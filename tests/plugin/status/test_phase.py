@@ -18,7 +18,7 @@ from distrain.workload.live_job import in_order, live_job
 from tests.plugin.objects import Object
 from tests.plugin.status.runs import FIXED, MPI, MPI_V1, MX, PLAIN, PYTORCH, TF, changed, pod, step, stuck, unplaced
 
-# KINDS maps a kind of job to its objects and to the roles of its pods.
+# KINDS maps a kind of job to two lists: its objects, and the roles of its pods.
 KINDS = {
     "MPIJob": ([MPI], ["launcher", "worker", "worker"]),
     "MPIJob-v1": ([MPI_V1], ["launcher", "worker", "worker"]),
@@ -175,7 +175,10 @@ def test_every_combination_of_facts_has_one_phase_and_none_is_without() -> None:
 
 
 def _holds(word: Word, facts: Facts) -> bool:
-    """Tell whether the facts about a run agree with what this phase tells a reader. No order of rules is used."""
+    """Tell whether the facts about a run agree with what this phase tells a reader.
+
+    Unlike `decide`, this function does not depend on the order of its rules.
+    """
     lives = not facts.end and not facts.queue and not facts.is_suspended
     promises = {
         Word.QUEUED: bool(facts.queue) and not facts.end,

@@ -1,4 +1,4 @@
-"""Test that `status --record` reads facts that the logs no longer contain from a run's record."""
+"""Test that `status --record` reads facts from a run's record when the logs no longer contain them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _at(ago: float) -> str:
 
 
 def _steps(ago: float, *, number: int = 20, every: float = 8.0, last: int = 200, **figures: Any) -> str:
-    """Return the step lines of a log: one for every 10th step. The last of the lines is `ago` seconds old."""
+    """Return the step lines of a log: one for every 10th step. The last line is `ago` seconds old."""
     told = {"steps": 1000, "world_size": 2, **figures}
     lines = []
     for index in reversed(range(number)):
@@ -256,7 +256,7 @@ def test_run_that_makes_steps_costs_no_more_requests(api: FakeApi, status: Run) 
 
 
 def test_longer_stall_is_no_change_that_a_wait_prints(api: FakeApi, status: Run) -> None:
-    # While the command waits, the time since the last step grows from 14 to 15 minutes, after rounding.
+    # While the command waits, the rounded age of the last step grows from 14 to 15 minutes.
     serve(api, MPI, pods=UP, run1_launcher=_steps(14.5 * MINUTE - 2))
 
     shown = status("run1", "--wait", "--timeout", "5s")

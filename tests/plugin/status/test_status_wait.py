@@ -62,9 +62,11 @@ def test_wait_ends_with_the_goal_or_the_run(
 
 @pytest.fixture
 def first_look(api: FakeApi) -> Callable[[Callable[[], object]], None]:
-    """Return a function that sets an action. The action is taken when the program first reads the run's log.
+    """Return a function to which the test passes an action.
 
-    When the program reads the log, the run already exists.
+    This action is executed when the program reads the run's log for the first time.
+
+    At that moment, the run already exists.
     """
 
     def act(then: Callable[[], object]) -> None:
@@ -255,7 +257,10 @@ def test_wait_tells_steps_once_a_minute_and_other_changes_at_once(
 
 @pytest.fixture
 def at_first_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Return a function that sets an action. The action is taken after the program's first line about the run."""
+    """Return a function to which the test passes an action.
+
+    This action is executed after the program's first line about the run.
+    """
     say = console.say
     left: list[Callable[[], object]] = []
 

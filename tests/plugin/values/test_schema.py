@@ -219,7 +219,10 @@ def test_chart_without_a_schema_checks_nothing(tmp_path: Path) -> None:
 
 
 def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """For each of distrain's own values with a pattern, yield its path and its entry merged with its $ref."""
+    """Yield the path of each of distrain's own values that has a pattern.
+
+    Also yield its schema entry, merged with its $ref.
+    """
     known = build.resolved(entry, SOURCE["definitions"])
     if "pattern" in known:
         yield path, known

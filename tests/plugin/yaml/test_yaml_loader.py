@@ -1,7 +1,7 @@
 """Test that YAML is read as Helm and kubectl read it. Helm reads all random documents in a single rendering.
 
-If a document is read differently, the failure message contains this document. Helm reads every number as a float, so
-the tests compare large integers as floats.
+If Helm and the plugin read a document differently, the failure message contains this document. Helm reads every number
+as a float, so the tests compare large integers as floats.
 """
 
 from __future__ import annotations

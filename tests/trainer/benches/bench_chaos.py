@@ -3,9 +3,9 @@
 The bench kills processes of all programs. In every other run, the data and the checkpoints are on an S3 server that
 injects faults all the time.
 
-The results are stored in the cache under the hash of the code, so that a second call continues where the first call
-ended. The bench prints tables. It exits with 1 if the weights or the state of a run differ from those of the
-uninterrupted run.
+The results are cached under the hash of the code, so a second call continues where the first call was stopped. The
+bench prints tables. The bench exits with 1 if the weights or the state of a run differ from those of the uninterrupted
+run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HEADINGS = (
     "seconds to the next step, median",
     "worst",
 )
-# Used in a table in place of a figure that no kill has provided.
+# A table contains this in place of a figure if there was no kill of this kind.
 NONE = [math.nan]
 Line = Mapping[str, Any]
 
@@ -93,7 +93,7 @@ def read(results: Path) -> list[Line]:
 
 
 def missing(results: Path, points: int) -> Iterator[Case]:
-    """Yield the case that has the fewest kills so far, until all cases together have `points` kills."""
+    """Yield the case with the fewest kills so far, again and again, until all cases together have `points` kills."""
     while True:
         lines = read(results)
         made = {case: sum(len(line["kills"]) for line in lines if line["case"] == str(case)) for case in CASES}
@@ -186,7 +186,7 @@ def seconds_by_fault(lines: list[Line]) -> list[str]:
 
 
 def seconds_by(lines: list[Line], key: Callable[[Line, Kill], tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
-    """Group the seconds from each kill to the next step by the key that `key` returns.
+    """Group the seconds from each kill to the next step. `key` returns the group of a kill.
 
     Kills after which no step followed are left out.
     """
@@ -214,13 +214,13 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
 
 
 def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:
-    """For each kill, return the time to the next step, divided by the time of the first start."""
+    """For each kill, return the time from the kill to the next step as a multiple of the first start's duration."""
     chosen = [(line, kill.seconds_to_step) for line, kill in points if (kill.lines > 0) == in_training]
     return [seconds / line["cold_start"] for line, seconds in chosen if seconds is not None]
 
 
 def seconds_lost(kill: Kill) -> float:
-    """Return the time of the steps that the run had to repeat, or 0 if the next kill came before the next step."""
+    """Return the duration of the steps that the run had to repeat, or 0 if the next kill came before the next step."""
     if kill.seconds_to_step is None:
         return 0.0
     return max(0, kill.last_step - (kill.resumed_step or 0)) * kill.step_seconds

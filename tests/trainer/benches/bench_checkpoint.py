@@ -2,8 +2,8 @@
 
 The checkpoint has 512 MiB.
 
-Each rank runs on its own core. For the rank with the highest memory use, the bench prints the memory used in addition
-to the live state, divided by the state's size: once for saving, and once for resuming.
+Each rank runs on its own core. The bench prints two figures of memory, one for saving and one for resuming: the memory
+used in addition to the live state, divided by the state's size. Both are those of the rank that uses most.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ RANKS = 2
 MOST_SECONDS = 0.1
 MOST_MEMORY = 1.25
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
-# The images have 16x16x3 = 768 numbers, so that the model in large.py has many layers.
+# An image has 16x16x3 = 768 numbers, and a layer of the model in large.py has 768x768 weights. So the model has many
+# layers.
 DATA = ("--image-size=16", "--classes=10", "--batch-size=1")
 # With a higher learning rate, the loss of such a deep model becomes NaN. After a step with NaN, no checkpoint is saved.
 RATE = "--learning-rate=1e-9"
@@ -34,7 +35,10 @@ def main() -> int:
 
 
 def measure(name: str) -> bool:
-    """Return whether the times and the memory that a program needs to save and resume are within the limits."""
+    """Measure the times and the memory with which a program saves and resumes.
+
+    Return whether they are within the limits.
+    """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         saving, resuming = (run(name, Path(folder), steps) for steps in (9, 10))

@@ -36,11 +36,11 @@ from tests.trainer.fixtures.disk import wait_until
 SIZES = (512,)
 ARRAY_MIB = 16
 ROUNDS = 3
-# The seconds until each answer begins, and the bytes per second of a connection.
+# The proxy waits DELAY seconds before each answer, and limits a connection to RATE bytes per second.
 DELAY, RATE = 0.05, 90_000_000
 STEPS: dict[str, object] = {"steps": 10**9, "epochs": None}
-# The limits of two figures: the pause divided by the time of memcpy, and the trainer's reading rate divided by that of
-# a bare client.
+# LONGEST_STALL limits the pause, divided by the time of memcpy. SLOWEST_RESTORE is the lowest reading rate, divided by
+# that of a bare client.
 LONGEST_STALL = 1.2
 SLOWEST_RESTORE = 0.9
 MIB = 1024**2
@@ -103,15 +103,15 @@ def of_server(server: Server, endpoint: str) -> Iterator[None]:
 def save(mib: int) -> tuple[float, float]:
     """Save a state.
 
-    Return two median times in seconds: the pause that a checkpoint causes in a step, and a copy of the same arrays in
-    memory.
+    Return two median times in seconds: for the pause that a checkpoint causes in a step, and for a copy of the same
+    arrays in memory.
     """
     state = Layers(mib)
     run = begin("s3://bench/run", state, checkpoint_every=0.001, checkpoint_keep=1, **STEPS)
     writer = run.writer
     assert writer
     make_step(run)
-    # Wait here, because a thread allocates the buffer.
+    # A thread allocates the buffer. Wait until the buffer has its full size.
     wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)
     places = {name: np.zeros_like(array) for name, array in state.layers.items()}
     stalls, copies = [], []
@@ -121,7 +121,7 @@ def save(mib: int) -> tuple[float, float]:
             make_step(run)
         stalls.append(writer.stalled - before)
         copies.append(seconds_of(lambda: copy(state.layers, places)))
-        make_step(run)  # Make one more step: the snapshot is written only after the next step was good.
+        make_step(run)  # The snapshot is written only if the next step is good, so make one.
         wait_until(lambda: not writer._is_busy)
     end(run)
     return statistics.median(stalls), statistics.median(copies)
@@ -144,7 +144,7 @@ def restore(mib: int) -> tuple[float, float]:
 
 
 def resume(state: Layers) -> float:
-    """Resume a run. Return the seconds for which a new run reads the checkpoint."""
+    """Resume a run. Return for how many seconds the new run reads the checkpoint."""
     newest_good, seconds = reader.newest_good, []
 
     def timed(*arguments: Any, **options: Any) -> Any:
@@ -168,7 +168,7 @@ def end(run: Run) -> None:
 
 
 def files_of(client: Any) -> dict[str, int]:
-    """Return the names of the only checkpoint's files, and their sizes."""
+    """Return the names and sizes of the files in the only checkpoint."""
     found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
     names = [entry["Key"] for entry in found if "/state-" in entry["Key"]]
     return {name: client.head_object(Bucket="bench", Key=name)["ContentLength"] for name in names}
@@ -177,7 +177,7 @@ def files_of(client: Any) -> dict[str, int]:
 def read_bare(client: Any, files: Mapping[str, int]) -> None:
     """Read files into memory with boto3 alone.
 
-    It makes as many concurrent requests as the trainer, and of the same size.
+    This client makes as many concurrent requests as the trainer, of the same size.
     """
     pieces = [
         (key, start, min(size, start + reader.PIECE))

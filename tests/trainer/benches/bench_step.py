@@ -37,7 +37,7 @@ def main(names: list[str]) -> int:
 
 
 def own_share(name: str, ranks: int) -> float:
-    """Return how many microseconds longer a step takes than in the plain loop, for a program with `ranks` ranks."""
+    """Return by how many microseconds a step is longer than in the plain loop, for a program with `ranks` ranks."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "small.py").write_text(USER_MODELS[PROGRAMS[name].framework])
@@ -59,9 +59,9 @@ def bare(name: str, ranks: int, models: Path) -> float:
 
 
 def trained(name: str, ranks: int, models: Path) -> float:
-    """Return the trainer's microseconds per step, which include the work between steps.
+    """Return the microseconds per step with the trainer, including the work between steps.
 
-    It is the median of the logged lines.
+    This is the median of the logged values.
     """
     program = PROGRAMS[name]
     what = ["--model=small:net", "--image-size=4", "--classes=10", "--batch-size=1", "--learning-rate=1e-4"]
@@ -69,7 +69,7 @@ def trained(name: str, ranks: int, models: Path) -> float:
     command = [*program.starter(ranks), "-m", "distrain_trainer", *program.arguments, *what, *steps]
     ended = run(program.framework, command, models)
     lines = [line.removeprefix(PROGRESS) for line in ended.stdout.splitlines() if line.startswith(PROGRESS)]
-    # Skip the first line, which is logged after the first step: that step also compiles.
+    # Skip the first line: it is logged after the first step, which also compiles.
     return 1e6 * ranks / median(float(json.loads(line)["images_per_second"]) for line in lines[1:])
 
 

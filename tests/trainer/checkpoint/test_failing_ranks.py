@@ -1,4 +1,4 @@
-"""Test that if a rank fails or has not taken a snapshot, the incomplete checkpoint does not count."""
+"""Test that a checkpoint does not count if a rank fails or has not taken its snapshot."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_rank_that_cannot_write_keeps_the_checkpoint_from_being_whole(
 
 
 class LostAnswers:
-    """A fake store that writes rank 1's report, but tells rank 1 that writing it has failed.
+    """A fake store that writes rank 1's report, but raises an error as if the write had failed.
 
     Rank 0 writes its manifest only after the test has set `may_complete`.
     """
@@ -144,14 +144,15 @@ def test_files_whose_report_rank_0_may_have_read_stay(
 def test_state_that_one_rank_has_not_taken_is_given_up_for_a_later_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each attempt waits 0.3 s for the other rank. The pauses are shorter than the time between two checkpoints.
+    # Each attempt waits 0.3 s for the other rank. The pauses between attempts are shorter than the time between two
+    # checkpoints.
     monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.3)
     monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.1)
 
     def work(group: ProcessGroup) -> None:
         run = start(tmp_path, group, checkpoint_every=0.5)
         assert run.writer
-        if group.rank == 1:  # While its buffer is in use, rank 1 cannot take a snapshot.
+        if group.rank == 1:  # Rank 1 cannot take a snapshot while its buffer is in use.
             run.writer._using_buffer.acquire()
         steps_until(run, lambda run: run.writer and run.writer._is_busy)
         if group.rank == 1:

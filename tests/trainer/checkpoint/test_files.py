@@ -337,7 +337,7 @@ def test_one_of_the_same_type_is_taken(dtype: str, tmp_path: Path) -> None:
 
 
 class OfOneFile(Counter):
-    """A state that can decode only the files of checkpoint format 1 that it has written itself."""
+    """A state that cannot decode the file of a checkpoint in format 1, as if another framework had written the file."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Test that a finished run stays finished with the same values, and continues if the values ask for more."""
+"""Test that a finished run stays finished with the same values, and continues if the values now require more steps."""
 
 from __future__ import annotations
 

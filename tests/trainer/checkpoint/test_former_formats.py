@@ -2,9 +2,9 @@
 
 Format 1 is a single file in the framework's own format, in which arrays have numbers instead of names.
 
-The checkpoints in former/ were written by the programs of commit f6afcd5: two ranks trained the model in former/tiny.py
-with Adam, and were stopped after a few steps. The file live.json of each checkpoint lists the arrays that live_state.py
-found in rank 0 when the checkpoint was saved, under their current names.
+The checkpoints in former/ were written by the programs of commit f6afcd5. Two ranks trained the model in former/tiny.py
+with Adam, and were stopped after a few steps. When each checkpoint was saved, live_state.py wrote the arrays that it
+found in rank 0 to live.json, under the names that they have today.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
-    # Format 1 did not contain the learning rate, which each step sets anyway.
+    # Format 1 did not contain the learning rate, because each step sets it anyway.
     assert not {*lacking} - {"optimizer.learning_rate"}
 
 

@@ -103,7 +103,7 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
 
 
 def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    take(store, A)  # This holder's heartbeat is never renewed.
+    take(store, A)  # This holder never renews its heartbeat.
     monkeypatch.setattr(heads, "SECONDS_OF_SILENCE", 0.3)
 
     assert take(store, B).head.generation == 2
@@ -136,8 +136,8 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
-    # The third check happens after an outage of 40 s. During the outage the holder could not write its heartbeat
-    # either.
+    # The third check happens after an outage of 40 s. During the outage the holder could not write its heartbeat, so
+    # this time does not count as silence.
     for seconds in (0, 1, 40, *[1] * 31):
         clock.sleep(seconds)
         waited_for.append(liveness.is_given(head))
@@ -204,7 +204,7 @@ def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
 
 
 class Careless(FolderStore):
-    """A store that writes even if the condition of a conditional write is false."""
+    """A store that ignores the condition of a conditional write and always writes."""
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
         self.write(name, content)

@@ -143,7 +143,7 @@ def test_holder_is_gone_after_exactly_the_silence(clock: Clock) -> None:
         clock.sleep(seconds)
         found.append(liveness.is_given(head))
 
-    # If a check were more than ten seconds late, the count of silent seconds would start again.
+    # The count of silent seconds would start again only if a check were more than ten seconds late.
     assert found == [True, True, True, True, False]
 
 
@@ -288,7 +288,7 @@ def test_store_that_heeds_no_tags_is_refused_to_a_second_job(tmp_path: Path, mon
     original = FolderStore.write_if
 
     def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
-        # This store refuses to create a file that exists, but it replaces a file without comparing tags.
+        # This store refuses to create a file that exists. But before it replaces a file, it does not compare tags.
         held = store.read_tagged(name)
         return original(store, name, content, held[1] if held and tag else tag)
 

@@ -24,7 +24,7 @@ def edit(manifest: Path, **values: object) -> None:
 
 
 def copied(store: Store, name: str, **values: object) -> None:
-    """Write a copy of the manifest of 1-10 as the checkpoint `name`. Its number of samples is the one in `name`."""
+    """Write a copy of the manifest of 1-10 as the checkpoint `name`. Its number of samples is taken from `name`."""
     told = json.loads((Path(store.uri) / "1-10/manifest.json").read_text())
     told["position"]["samples"] = int(name.partition("-")[2])
     store.write(f"{name}/manifest.json", json.dumps({**told, **values}).encode())

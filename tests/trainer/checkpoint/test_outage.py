@@ -1,4 +1,4 @@
-"""Test that a failure to save a checkpoint is logged and retried, and stops the run if it lasts too long."""
+"""Test that a failure to save a checkpoint is logged, is retried, and ends the run if it lasts too long."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_out
     assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)
 
 
-# The code before and after the evaluation is different in each program. It differs most in the chief of a TFJob, which
-# the full matrix tests.
+# The programs differ in their code before and after the evaluation. The chief of a TFJob differs most. It is tested in
+# the full matrix.
 @tried_by("mxnet-horovod")
 def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     program: ProgramInImage, tmp_path: Path
@@ -122,7 +122,7 @@ def test_state_that_the_first_step_adds_is_refused_before_anything_is_saved(
 
     assert run.returncode != 0, run.stdout
     refusal = r"trainer\.model: \S*late is absent before a training step and float32\[\] after it"
-    if program.name == "tensorflow-ps":  # This output is that of the chief. The cause is only in the worker's own log.
+    if program.name == "tensorflow-ps":  # This is the output of the chief. Only the worker's own log names the cause.
         refusal = "worker 0 has ended"
     assert re.search(f"distrain: {refusal}", run.stderr), run.stdout + run.stderr
     assert not [*tmp_path.glob("checkpoints/*/manifest.json")]

@@ -161,7 +161,7 @@ def test_last_state_is_given_up_once_it_failed_and_its_time_is_over(
 
 
 def test_last_state_is_tried_for_half_of_the_time_that_a_rank_has_to_stop() -> None:
-    # The other half of the time is for the end of the current step, and for the last attempt to save.
+    # The other half is left for the end of the current step, and for a last attempt to save.
     grace = re.search(r"ternary (\d+) \$theirs", (CHART / "templates" / "pod" / "_pod.tpl").read_text())
 
     assert grace
@@ -183,7 +183,7 @@ def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(cloc
     assert not writer.is_due()
     writer.settle(2, is_good=False)
     assert writer.is_due()
-    # The dropped snapshot was never given to the writer's thread.
+    # The snapshot was dropped before the writer's thread got it.
     assert (writer._given, writer.saved_samples) == (None, -1)
 
 

@@ -58,8 +58,8 @@ def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
 def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     save_step(run := begin(folder))
-    # Rename the folder instead, which removes all files at once. While files are being deleted one by one, a heartbeat
-    # could write HEAD again.
+    # Rename the folder, which removes all files at once. If the files were deleted one by one, a heartbeat could write
+    # HEAD again in the meantime.
     folder.rename(tmp_path / "deleted")
 
     save_step(run)

@@ -41,11 +41,11 @@ STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
 # With several asynchronous workers, two runs never have the same result (see docs/training.md), so this program runs
 # with one worker.
 ONE_WORKER = "tensorflow-ps"
-# With this program and optimizer, `make test` compares the whole state of a resumed run with that of an uninterrupted
-# run. test_chaos.py does this for mxnet-horovod after kills, and test_strategies.py for pytorch-horovod. For the other
-# programs, the tests below compare the state that is saved with the state that is restored. The seed of a step is set
-# by code that all programs share. So only this program trains a model that draws random numbers from Python and NumPy.
-# It runs with one worker, so that few processes have to start.
+# For this program and optimizer, `make test` compares the whole state of a resumed run with that of an uninterrupted
+# run. test_chaos.py does the same for mxnet-horovod, with kills, and test_strategies.py for pytorch-horovod. For the
+# other programs, the tests below compare the saved state with the restored state. All programs share the code that
+# seeds a step. So it is enough if this program trains a model that draws random numbers from Python and NumPy. It runs
+# with one worker, so that fewer processes have to start.
 TRIED = ("mxnet-kvstore", "sgd")
 DRAWS = "--model=drawing:net"
 # The program for which `make test` compares the state in fp16.
@@ -102,7 +102,7 @@ class Runs:
 
 
 def lacking_of(live: list[tuple[str, Any]], saved: Mapping[str, Any]) -> list[str]:
-    """Return the names of live arrays and numbers that the checkpoint lacks, or contains with other values.
+    """Return the names of the live arrays and numbers that are missing in the checkpoint, or have other values there.
 
     live_state.py finds the live arrays and numbers.
     """
@@ -130,8 +130,8 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     saved = saved_state.arrays(checkpoint)
     assert lacking_of(live, saved) == []
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # The random numbers of a step depend on the seed and on the number of samples seen. The learning rate of a step
-    # depends on the step and on the number of samples seen.
+    # The random numbers of a step depend only on the seed and on the number of samples seen. The learning rate of a
+    # step depends only on the step and on the number of samples seen. So all of these must be in the manifest.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.ranks == 1:
@@ -151,7 +151,7 @@ def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Run
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# Full matrix only: the model of the test above draws such random numbers too.
+# Full matrix only: in `make test`, the model of the test above draws such random numbers.
 @pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
@@ -163,7 +163,8 @@ def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# Full matrix only: in test_former_formats.py, too, a server with one worker loads a state and saves it again.
+# Full matrix only: in `make test`, test_former_formats.py loads a state on a server, with one worker, and saves it
+# again.
 @pytest.mark.full
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
@@ -190,7 +191,7 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
     ("name", "stop_after"),
     [
         *(pytest.param(name, 5, marks=() if name == TRIED_IN_FP16 else pytest.mark.full) for name in PROGRAMS),
-        # All steps so far were left out, because the loss scale is still too large.
+        # The loss scale is still so large that every step until the stop was left out.
         pytest.param("mxnet-horovod", 1, marks=pytest.mark.full),
     ],
 )

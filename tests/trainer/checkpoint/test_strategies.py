@@ -1,6 +1,6 @@
-"""A framework has two programs.
+"""Each framework has two programs.
 
-Test that the second program loads the whole state from a checkpoint of the first program, or refuses the checkpoint.
+Test that one of them loads the whole state from a checkpoint of the other, or refuses the checkpoint.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_every_rank_writes_as_many_bytes_and_the_manifest_lists_all_files(tmp_pa
 
     [folder] = [path.parent for path in tmp_path.glob("*/manifest.json")]
     told = json.loads((folder / "manifest.json").read_text())
-    # Arrays that may differ between the ranks are in a second file of rank 0.
+    # Rank 0 has a second file, state-4, for the arrays that may differ between the ranks.
     assert [*told["files"]] == [f"state-{number}.safetensors" for number in (0, 4, 1, 2, 3)]
     assert {path.name for path in folder.iterdir()} == {*told["files"], "manifest.json"}
     sizes = {file: (folder / file).stat().st_size for file in told["files"]}

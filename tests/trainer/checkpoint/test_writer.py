@@ -30,7 +30,7 @@ def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     for _ in range(20):
         make_step(run)
 
-    # If a step waited for the write to end, the step would then start a second write.
+    # If a step had waited for the write to end, it would then have started a second write.
     assert disk.writes == 1
     disk.may_go_on.set()
 
@@ -91,9 +91,9 @@ def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> Non
 
 
 class Watched(writer.Writer):
-    """A writer for a race between two threads.
+    """A writer with which a test can control a race between two threads.
 
-    When its own thread has found nothing to write, it pauses until another thread has given it a snapshot.
+    When the writer's own thread has found nothing to write, it pauses until another thread has given it a snapshot.
     """
 
     has_found_nothing: threading.Event | None = None
@@ -129,7 +129,7 @@ def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
     disk.is_full = False
     found.has_found_nothing = has_found_nothing = threading.Event()
 
-    # The thread wakes up for a retry. Just then, the snapshot that it wants to retry is replaced by a held one.
+    # The thread wakes up for a retry. At this moment, a held snapshot replaces the one that the thread wants to retry.
     found.save(partial(snapshot, run), holds=True)
     assert has_found_nothing.wait(30)
     found._give()
@@ -155,7 +155,7 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> None:
     found = begin(tmp_path).writer
     assert found
-    # If the thread looped without a pause, it would take processor time from the write.
+    # A loop without a pause would take processor time from the write.
     found._thread = Mock(spec=threading.Thread, is_alive=Mock(side_effect=[True, True, False]))
 
     found.close()
@@ -167,7 +167,7 @@ def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> Non
 def test_signal_asks_to_stop_and_a_second_one_changes_nothing(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Set the flag with monkeypatch, which resets it after the test. Otherwise it would stay set in later tests.
+    # Set the flag with monkeypatch, which resets it after the test. Otherwise the flag would stay set in later tests.
     monkeypatch.setattr(Termination, "requested", False)
     request = stop_flag.StopRequest()
     handlers = {each: signal.getsignal(each) for each in stop_flag.SIGNALS}
@@ -229,7 +229,7 @@ def test_interval_follows_from_how_long_the_training_stands_still(
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        # These seconds are subtracted from the 90 s. On a busy machine, saving a checkpoint takes some seconds.
+        # On a busy machine, saving a checkpoint takes some seconds, which are subtracted from the 90 s.
         pytest.param(45, "none is due before the run's end", id="ends-before"),
         pytest.param(95, r"next in (4[5-9]|[5-8]\d|90) s \(checkpoint\.every\)", id="goes-on"),
     ],

@@ -20,7 +20,8 @@ from lab.datasets.digits import write_idx
 from lab.datasets.pictures import encode, write_image_folder
 from tests.trainer.fixtures.datasets import config_of
 
-# The mean and standard deviation of ImageNet's channels that torchvision and implementations of He et al. 2015 use.
+# The mean and standard deviation of the channels in ImageNet, as in torchvision and in implementations of He et al.
+# 2015.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZE = 16
 
@@ -67,11 +68,11 @@ def test_crops_have_the_shares_and_ratios_of_the_range_and_lie_within_the_image(
     assert boxes[:, 2].max() <= width
     assert boxes[:, 3].max() <= height
     share, ratio = across * down / (width * height), across / down
-    # The edges of a crop are rounded to whole pixels, which may slightly exceed the limits.
+    # The edges of a crop are rounded to whole pixels, so its area and its ratio may slightly exceed the limits.
     assert (share > 0.07).all()
     assert (np.abs(np.log(ratio)) < np.log(4 / 3) + 0.15).all()
-    # The shares of the area are distributed uniformly, but crops that do not fit into the image are discarded. Ratios
-    # are log-uniform.
+    # The crops' shares of the image's area are drawn uniformly, but crops that do not fit into the image are discarded.
+    # Ratios are log-uniform.
     assert 0.4 < share.mean() < 0.54
     assert abs(np.log(ratio).mean()) < 0.1
     assert 0.2 < (ratio > 1.15).mean() < 0.45
@@ -86,7 +87,7 @@ def test_image_that_no_crop_fits_is_cut_at_its_centre() -> None:
 
 
 def test_crop_shows_its_part_of_the_image(folder: Path) -> None:
-    """Compute the size of a crop from the red values in one of its rows and the green values in a column."""
+    """Compute the size of a crop from the red values of one row and the green values of one column."""
     config = config_of(folder, image_size=SIZE, augment_scale=(0.1, 0.3), augment_flip="false")
 
     images = images_of(config)

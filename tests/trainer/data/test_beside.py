@@ -1,4 +1,4 @@
-"""Test that a rank's reader process returns the same batches, raises the same errors, and ends with its rank."""
+"""Test that a rank's reader process returns the same batches, raises the same errors, and ends when its rank ends."""
 
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def decoding_processes_of(reader: int) -> list[int]:
 def test_a_process_decodes_on_each_processor(
     config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processors: int, processes: int
 ) -> None:
-    # The reader is another process, so the number of processors is changed by its Python path.
+    # The reader is another process, in which monkeypatch has no effect. So a module on its Python path changes the
+    # number of processors.
     (tmp_path / "sitecustomize.py").write_text(f"import os\nos.sched_getaffinity = lambda _: range({processors})\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
@@ -165,7 +166,7 @@ def test_kill_of_a_decoding_process_is_told(config: Config, monkeypatch: pytest.
             match=r"^data\.uri: a process that decodes this rank's images was ended by signal 9; if memory was short, ",
         ):
             [*itertools.islice(batches, 1000)]
-    # The other one ends with the reader.
+    # The other decoding process ends together with the reader.
     wait_until_ended(second)
 
 

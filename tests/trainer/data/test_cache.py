@@ -104,8 +104,8 @@ def test_ranks_share_what_each_has_read(
     asked.clear()
     epoch_of(config, load(config), ranks=2)
 
-    # In a shard, each sample takes 2 KiB. The cache may lack only the zeros at the end of a shard, so nothing before
-    # them is requested.
+    # In a shard, each sample takes 2 KiB. Only the zeros at the end of a shard may be missing in the cache, so nothing
+    # before them may be requested.
     assert all(start > 30 * 2048 for _, start in asked)
 
 
@@ -212,7 +212,8 @@ def test_limit_is_kept_by_removing_what_was_used_least_recently(
     read(source, "1.tar")
     read(source, "0.tar")
 
-    # Two files have ten pieces and fill the cache, so the third file replaces some pieces of the second file.
+    # The first two files have ten pieces in total, which fill the cache. So the third file replaces some pieces of the
+    # second file.
     read(source, "2.tar")
 
     assert taken(tmp_path) <= limit

@@ -111,8 +111,8 @@ def _flip_a_byte(path: Path) -> None:
 
 
 def _break_the_stream(path: Path) -> None:
-    # The first byte after the header of gzip contains the type of the first compressed block. Overwrite it with a type
-    # that does not exist.
+    # The first byte after the header of gzip contains the type of the first compressed block. Overwrite it with a block
+    # type that does not exist.
     content = path.read_bytes()
     path.write_bytes(content[:10] + b"\xff" + content[11:])
 

@@ -141,7 +141,7 @@ def test_damaged_image_is_left_out_and_said_once(tmp_path: Path, capsys: pytest.
 
     [batch] = [batch for batch in batches if (batch.weights[: batch.samples] == 0).any()]
     [slot] = np.flatnonzero(batch.weights == 0)
-    # The slot of the damaged image contains another image.
+    # In the batch, another image takes the place of the damaged image.
     assert any(np.array_equal(batch.images[slot], batch.images[other]) for other in range(3) if other != slot)
     [line] = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"left out: data\.uri: /.*/00001\.png is damaged \(.*\); upload it again \(1 of .* 1\)", line)

@@ -26,7 +26,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The URIs of the stores of which all file names were listed."""
+    """The URI of each store whose file names were all listed."""
     places: list[str] = []
     for store in (FolderStore, S3Store):
         original: Any = store.all_names
@@ -130,7 +130,7 @@ def test_rank_that_waits_in_vain_lists_the_names_itself(
 def test_folder_of_checkpoints_is_not_waited_for(
     rank: int, images: Path, tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The folder may belong to this pod alone. Then a list that rank 0 writes in another pod never appears in it.
+    # The folder may exist only in this pod. Then the list that rank 0 writes in another pod never appears in it.
     names = names_of(rank, config_of(images, str(tmp_path / "own")), monkeypatch)
 
     assert names == NAMES

@@ -22,7 +22,7 @@ LABELS = np.zeros(2000, dtype=np.int64)
 
 
 class Counted(Arrays):
-    """Samples that count how many of their batches were read."""
+    """Samples that count how many of their batches have been read."""
 
     read = 0
 
@@ -48,7 +48,7 @@ def test_so_many_batches_are_read_ahead(batch_size: int, ahead: int) -> None:
 
 
 class Slow(Arrays):
-    """Samples whose second batch blocks the reader until the test sets `released`."""
+    """Samples that make the reader wait at the second batch until the test sets `released`."""
 
     released = threading.Event()
 

@@ -19,7 +19,7 @@ SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (sa
 def steps_of(
     samples: int, batch: int, ranks: int, made: tuple[Segment, ...], shards: tuple[int, ...], epoch: int = 0
 ) -> Iterator[tuple[list[int], int]]:
-    """For each step, yield the samples that all ranks train on, and the number of samples that the ranks report."""
+    """For each step, yield the samples of all ranks, and the number of samples that each rank reports for the step."""
     parts = [
         part_of_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
         for rank in range(ranks)

@@ -158,7 +158,7 @@ def test_error_is_raised_where_the_file_is_read() -> None:
 
 
 def lines_of(function: Callable[..., Any]) -> list[tuple[CodeType, int]]:
-    """Return each line of a function, except the line of `def`, together with the function's code object."""
+    """Return all lines of a function after its `def`, each with the function's code object."""
     code = function.__code__
     lines = sorted({line for *_, line in code.co_lines() if line})
     return [(code, line) for line in lines if line > code.co_firstlineno]
@@ -174,7 +174,7 @@ OF_THREADS = (
     OpenFile.claim,
     OpenFile.learn,
 )
-# Only these two lines can raise an error: the first line of _fetch_all is `try`, and its last lines pass the error on.
+# In _fetch_all, only these two lines can raise an error: its first line is `try`, and its last lines pass an error on.
 PLACES = [*lines_of(ReadAhead._fetch_all)[1:3], *(place for function in OF_THREADS for place in lines_of(function))]
 
 
@@ -207,7 +207,7 @@ def test_error_anywhere_in_the_threads_reaches_the_reader(place: tuple[CodeType,
     reader.join(20)
 
     assert not reader.is_alive()
-    # The line may be reached only after all files have been read; then there is no error.
+    # If the line is reached only after all files have been read, there is no error.
     assert errors or found == [*files.values()]
 
 

@@ -61,7 +61,7 @@ def samples_of(folder: Path, shard: Shard, first: int, count: int) -> list[int]:
 
 
 def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
-    # Read as many batches as the loader prefetches.
+    # This rank has so few batches that the loader prefetches all of them.
     write_shards(tmp_path, numbered(80), (10,) * 8)
     config = config_of(tmp_path, batch_size=10)
     dataset = load(config)

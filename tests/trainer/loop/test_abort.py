@@ -1,4 +1,4 @@
-"""Test that connected processes end together, except if a process says goodbye before it ends."""
+"""Test that all processes of a job end when one of them ends, except if it has said goodbye before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that after bad steps the weights are not saved, and that good checkpoints are kept."""
+"""Test that bad steps do not lead to checkpoints, and that the good checkpoints are kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Training:
         make_step(self.run)
 
     def good_steps_until_saved(self) -> str:
-        """Make good steps until a checkpoint is saved and the writer already holds the snapshot of a later state.
+        """Make good steps until a checkpoint is saved and the writer also holds the snapshot of a later state.
 
         Return the checkpoint.
         """
@@ -49,7 +49,7 @@ class Training:
         for _ in range(50):
             self.step(1.0)
             wait_until(lambda: not writer._is_busy)
-            time.sleep(0.002)  # After this time, the next checkpoint is due.
+            time.sleep(0.002)  # Now the next checkpoint is due.
             if (saved := newest(self.run)) and writer._held:
                 return saved
         pytest.fail("it was never saved")
@@ -63,7 +63,8 @@ def newest(run: Run) -> str | None:
 def test_checkpoint_from_before_the_weights_broke_stays_the_newest(tmp_path: Path) -> None:
     training = Training(tmp_path)
     saved = training.good_steps_until_saved()
-    # The last good step has made the weights bad, so the snapshot that the writer holds must not be saved.
+    # The bad steps show that the last good step has broken the weights. So the snapshot that the writer holds must not
+    # be saved.
     for _ in range(5):
         training.step(math.nan)
         time.sleep(0.02)

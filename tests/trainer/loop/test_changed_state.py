@@ -1,4 +1,4 @@
-"""Test that a run ends if a step adds or changes an array of the model, because then no checkpoint could be loaded."""
+"""Test that a run ends if a step adds or changes an array of the model. Its checkpoints could not be loaded."""
 
 from __future__ import annotations
 

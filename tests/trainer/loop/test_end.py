@@ -1,4 +1,4 @@
-"""Test the end of a run: the last state is saved, and a request to stop still prevents that results are written."""
+"""Test the end of a run: the last state is saved, and even a late request to stop keeps results from being written."""
 
 from __future__ import annotations
 

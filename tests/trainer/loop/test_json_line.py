@@ -1,4 +1,4 @@
-"""Test the progress line for programs: its figures are correct, and it is valid JSON."""
+"""Test the progress line that other programs read: its figures are correct, and it is valid JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def train(run: Run, clock: SimpleNamespace, *, seconds: float, loss: float = 0.5) -> None:
     """Make steps that take `seconds` each on the fake clock.
 
-    One second of each step is the time in which the step is computed.
+    In each step, one second is spent on computing.
     """
     progress = Progress.start(run)
     run.watchdog.stop()

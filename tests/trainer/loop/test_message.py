@@ -1,4 +1,4 @@
-"""Test how the messages of all ranks give the outcome of a step."""
+"""Test how the outcome of a step is computed from the messages of all ranks."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.trainer.conftest import FORKED, SCRIPTS, ProgramInImage
 
 
 # TensorFlow's program with parameter servers is not tested, because there only the chief detects ranks that hang. `make
-# test` runs pytorch-ddp: under mpirun, the waiting rank would keep a processor busy.
+# test` tries only pytorch-ddp: under mpirun, the rank that waits would keep a processor busy.
 @pytest.mark.parametrize(
     "program",
     [

@@ -1,4 +1,4 @@
-"""Test that a step begins before the previous step's outcome is known, and that stops and checkpoints still work."""
+"""Test that a step begins before the previous step's outcome is known. Stops and checkpoints must still work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.trainer.fixtures.counter_run import DATASET, Counter, begin
 
 
 class Device:
-    """Makes the steps of a run, and records when each step begins and when its outcome is asked for."""
+    """Makes the steps of a run, and records when each step begins and when its outcome is requested."""
 
     def __init__(self, run: Run, *, asks_at: int = 0) -> None:
         self.run, self.asks_at = run, asks_at

@@ -42,7 +42,10 @@ class Clock:
         return self.now
 
     def wait(self, dog: Watchdog, seconds: float, each_second: Callable[[], None] = lambda: None) -> float | None:
-        """Advance the fake clock by up to `seconds`. Return the time limit that was exceeded, or None."""
+        """Advance the fake clock by `seconds`, or until a time limit is exceeded.
+
+        Return this limit, or None.
+        """
         for _ in range(round(seconds)):
             self.now += 1
             each_second()
@@ -60,7 +63,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def dog(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
-    """A watchdog that has not seen a step yet. It has no thread, so it checks the time only when the test calls it."""
+    """A watchdog before the first step.
+
+    Its thread is not started, so it checks the time only when the test calls it.
+    """
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     dog = Watchdog()
     dog.start()
@@ -173,7 +179,8 @@ def test_busy_rank_is_heard_and_a_stranger_is_not(monkeypatch: pytest.MonkeyPatc
     stranger.say_busy()
     other.say_busy()
 
-    # Loopback delivers datagrams in order, so the datagram with the wrong token has already been read.
+    # Loopback delivers datagrams in order. So if the other rank's datagram has been read, the one with the wrong token
+    # has been read before.
     wait_until("the other rank's datagram", lambda: ours.last_heard > float("-inf"), pause=0.01)
     assert ours.last_heard == 1
 

@@ -67,7 +67,7 @@ def train(run: Run, steps: int, *, loss: float = 0.5) -> None:
 
 
 def full() -> Figures:
-    """Return the figures of rank 0, with a value for every figure."""
+    """Return the figures of rank 0, each of them with a value."""
     figures = Figures(info={"framework": "pytorch", "strategy": "allreduce", "model": "vgg16"})
     figures.set(**{each.name: 1.0 for each in (*families.GAUGES, *families.COUNTERS)})
     figures.begin_steps()
@@ -89,7 +89,7 @@ def test_each_metric_is_in_the_documentation_with_its_type_and_unit() -> None:
     for name, (kind, unit) in served.items():
         told_kind, told_unit = rows[name].split(" | ")
         assert told_kind == kind, name
-        # In OpenMetrics, a metric that is a mere count has no unit.
+        # In OpenMetrics, a metric that only counts has no unit.
         assert not unit or told_unit == unit.replace("_", " "), name
 
 
@@ -201,7 +201,7 @@ def test_step_is_in_the_bucket_of_its_time() -> None:
 def test_nothing_is_served_unless_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # If the trainer tried to serve, this would fail and be logged.
+    # The import of this module now fails. If the trainer tried to serve metrics, it would log the failure.
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     train(begin(tmp_path), 3)

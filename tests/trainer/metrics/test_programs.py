@@ -10,8 +10,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from lab.waiting import free_port
 from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, tried_by
 
-# The programs whose tasks each run in a separate pod. If a job had several such tasks on one machine, they would need
-# the same port.
+# In the jobs of these programs, each task runs in a pod of its own. On a single machine, several tasks of a job would
+# need the same port.
 TASKS = ("tensorflow-ps", "mxnet-kvstore")
 MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
 

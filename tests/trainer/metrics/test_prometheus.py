@@ -77,7 +77,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
 
 
 def wait_for(server: Prometheus, run: Any, condition: str) -> None:
-    """Wait until the condition is true for a series with any value of the label `rank`."""
+    """Wait until the pod has series for both parts of the condition (`A and B`), even if their other labels differ."""
     first, _, second = condition.partition(" and ")
 
     def holds() -> bool:
@@ -106,9 +106,10 @@ def test_counters_are_right_over_a_rescale(rescaled: Rescaled) -> None:
 def extrapolated_at_most(samples: int) -> float:
     """Return the largest factor by which Prometheus' increase() may exceed the true increase between the samples.
 
-    Prometheus extrapolates to both ends of the window. If an end of the window is less than 1.1 times the mean sample
-    interval from the nearest sample, Prometheus extrapolates to this end. Otherwise it extrapolates by half an interval
-    (extrapolatedRate in Prometheus' promql/functions.go). In this test, the window begins long before the first sample.
+    increase() extrapolates beyond the first and beyond the last sample in the window. If an end of the window is less
+    than 1.1 mean sample intervals away from the nearest sample, increase() extrapolates to this end. Otherwise
+    increase() extrapolates by half an interval (extrapolatedRate in Prometheus' promql/functions.go). In this test, the
+    window begins long before the first sample, so both extrapolations together are at most 0.5 + 1.1 intervals.
     """
     return 1 + (0.5 + 1.1) / (samples - 1)
 

@@ -1,4 +1,7 @@
-"""Test that a user's model is loaded. Each mistake in it must give one error line with the file and the line number."""
+"""Test that a user's model is loaded.
+
+Each mistake in the model must give one error line with the file and the line number.
+"""
 
 from __future__ import annotations
 

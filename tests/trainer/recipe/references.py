@@ -15,8 +15,8 @@ MEAN, SQUARE = 0.9, 0.999
 class Epsilon(NamedTuple):
     """Adam's constant epsilon.
 
-    With `is_hat`, it is the epsilon in the formula at the end of section 2 of Kingma and Ba 2014. That epsilon is added
-    before the second moment's bias is corrected.
+    With `is_hat`, it is the constant in the formula at the end of section 2 of Kingma and Ba 2014. This constant is
+    added before the bias of the second moment is corrected.
     """
 
     size: float
@@ -28,7 +28,7 @@ def weights_after(
 ) -> Iterator[Array]:
     """Yield the value of a weight after each step.
 
-    If a weight has only one dimension, it does not decay and its update is not scaled.
+    A weight with only one dimension, such as a bias, does not decay, and its update is not scaled.
     """
     steps = {"sgd": sgd, "adam": adam, "lars": lars, "lamb": lamb}
     weight = np.asarray(weight, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Test that recipe values that are wrong or do not fit the run are refused, with an error that names the value."""
+"""Test that wrong recipe values, and values that do not fit the run, are refused with an error that names the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the model is tested after the requested epochs, on each test sample, and that the best one is kept."""
+"""Test that the model is tested on all test samples after the requested epochs, and that the best model is kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def make_step_of(run: Run, *, kill_before: int = 0) -> Callable[..., Callable[[]
 
 
 def evaluator_of(run: Run, right: Iterator[int]) -> Evaluator:
-    """Return an evaluator for a list of tests. In each test, it counts the given number from `right` as correct.
+    """Return an evaluator that runs no model.
+
+    In each test, the next number from `right` is the number of correct samples.
 
     The evaluator writes the text "after step N" as the model.
     """
@@ -73,7 +75,7 @@ def test_model_is_tested_after_each_epoch_and_the_best_one_is_kept(
         (4, 40, 400, 0.8),
     ]
     assert last == Accuracy(0.8, 0.9)
-    # The last epoch's accuracy equals the second epoch's, so the model of the second epoch is still the best one.
+    # The last epoch is as good as the second, but not better. So the best model is still that of the second epoch.
     assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
     told = json.loads((tmp_path / "output/best-evaluation.json").read_text())
     assert told == {"epoch": 2, "step": 20, "samples": 200, "accuracy": 0.8, "top5_accuracy": 0.9}
@@ -107,7 +109,7 @@ def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -
     run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1, output=str(tmp_path / "output"))
     with pytest.raises(KeyboardInterrupt):
         make_steps(run, DATASET, make_step_of(run, kill_before=21), evaluator=evaluator_of(run, iter([20, 40])))
-    # Change the checkpoint to what it would be if the run had been killed during the second test.
+    # Make the checkpoint look as if the run had been killed during the second test.
     run.evaluations.pop()
     assert run.writer
     assert saving.save_last(run, run.writer) == ""
@@ -134,9 +136,9 @@ def test_test_that_a_checkpoint_has_is_not_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [7, 64])
 def test_each_test_sample_counts_once_over_all_ranks(ranks: int, batch_size: int) -> None:
-    """The fake model's first choice is the class that the first pixel contains.
+    """The fake model's first choice is the class that stands in the first pixel.
 
-    For every second sample, that class is correct.
+    For every second sample, this class is the right one.
     """
     labels = np.arange(TESTS) % CLASSES
     pixels = np.where(np.arange(TESTS) % 2, labels, (labels + 1) % CLASSES).astype(np.uint8)
@@ -156,7 +158,7 @@ def test_each_test_sample_counts_once_over_all_ranks(ranks: int, batch_size: int
 def logits_of(images: Any) -> Any:
     """Return logits.
 
-    The class in the first pixel has the largest logit, the next lower class (modulo CLASSES) has the second largest,
+    The class in the first pixel has the largest logit. The next lower class (modulo CLASSES) has the second largest,
     and so on.
     """
     chosen = np.rint(images[:, 0, 0, 0] * 255).astype(int)

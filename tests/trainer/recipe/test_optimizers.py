@@ -35,7 +35,7 @@ def given_of(seed: int) -> dict[str, Any]:
 GIVEN = given_of(7)
 SMOOTHING = 0.1
 LOGITS = np.random.default_rng(8).normal(size=(4, 6), scale=3).astype(np.float32)
-# The last sample only fills up the batch, so its weight is 0.
+# The last sample is there only to fill up the batch, so its weight is 0.
 LABELS, WEIGHTS = np.array([0, 5, 2, 3]), np.array([0.3, 0.3, 0.4, 0], dtype=np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Test a run with many recipe values that is stopped after an epoch and before the epoch's test.
+"""Test a run that is stopped between the end of an epoch and the epoch's test. It has many recipe values.
 
 It must end like an uninterrupted run.
 """
@@ -17,7 +17,7 @@ from tests.trainer.conftest import ProgramInImage
 from tests.trainer.fixtures import saved_state
 
 # With two ranks and batches of 128 samples, an epoch has six steps. A run that receives SIGTERM still makes one more
-# step.
+# step, so SIGTERM after step 5 stops it at the end of the epoch.
 ASKED_AFTER = 5
 ALLREDUCE = ["mxnet-horovod", "pytorch-ddp", "pytorch-horovod", "tensorflow-horovod"]
 RECIPE = (
@@ -69,6 +69,6 @@ def test_run_with_a_recipe_is_resumed_with_the_very_bits(program: ProgramInImage
     assert ended == ended_resumed
     assert [each["epoch"] for each in ended["saved"]] == [1]
     assert any(name.startswith("ema.") for name in ended["arrays"])
-    # After so few steps, the moving averages must still differ from the weights.
+    # After so few steps, the moving averages cannot be equal to the weights yet.
     arrays = ended["arrays"]
     assert all(arrays[f"model.{name[4:]}"] != arrays[name] for name in arrays if name.startswith("ema."))

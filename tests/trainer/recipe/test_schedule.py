@@ -63,7 +63,7 @@ def test_step_multiplies_the_rate_when_each_epoch_of_the_milestones_is_over(rank
     assert rates(config, 5 * of_epoch, ranks=ranks) == pytest.approx(expected)
 
 
-# If the data has a multiple of 1,000 samples, a milestone with three decimals is a whole number of samples.
+# If an epoch has a multiple of 1,000 samples, a milestone with three decimals falls on a whole number of samples.
 @given(
     st.decimals("0.001", 1000, places=3), st.integers(1, 10**7) | st.integers(1, 10**4).map(lambda count: count * 1000)
 )
@@ -127,9 +127,9 @@ def test_rate_grows_with_the_global_batch_as_is_meant_for_the_optimizer(
 def test_samples_before_a_step_are_those_of_the_steps_made(
     sizes: list[tuple[int, int, int]], samples: int, is_synthetic: bool
 ) -> None:
-    """The expected number is computed by a loop that counts the samples of each step.
+    """A loop that counts the samples of each step computes the expected number.
 
-    A run is described by its segments: (ranks, batch size, steps).
+    `sizes` describes the segments of a run: (ranks, batch size, steps).
     """
     position = Position()
     for ranks, size, steps in sizes:

@@ -23,9 +23,9 @@ RECIPE = (
     "--model=small:net",
 )
 
-# An epoch has three steps. Here SGD has a constant learning rate, because Keras and the servers treat a change of the
-# rate differently: in Keras' momentum each gradient keeps the rate of its own step, but the servers apply the current
-# rate to all gradients.
+# An epoch has three steps. SGD has a constant learning rate here, because a change of the rate would act differently:
+# in Keras, the momentum keeps each gradient with the rate of its own step, but the servers apply the current rate to
+# all gradients.
 OPTIMIZERS = {"sgd": ("--optimizer=sgd",), "adam": ("--optimizer=adam", "--schedule=step", "--milestones=1")}
 
 

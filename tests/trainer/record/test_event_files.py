@@ -55,7 +55,7 @@ def files_of(run: Run) -> EventFiles:
 
 
 def kill(run: Run) -> None:
-    """Wait until the lines of the run are written, then leave the run in the state in which SIGKILL would leave it."""
+    """Wait until the lines of the run are written. Then leave the run in the state in which SIGKILL would leave it."""
     files = files_of(run)
     wait_until(lambda: not run.record._new and not files._new)
     run.record._is_fenced = files._is_fenced = True
@@ -73,7 +73,7 @@ def begin_files(folder: Path, said: Callable[[str], None] = print, lease: Any = 
 
 
 def add(files: EventFiles, line: str, **figures: Any) -> None:
-    """Add a line, and wait until either the line is written or the job is fenced."""
+    """Add a line, and wait until it is written or the job is fenced."""
     files.add(line, figures)
     wait_until(lambda: not files._new or not files._thread.is_alive())
 

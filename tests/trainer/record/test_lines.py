@@ -23,7 +23,7 @@ def numbers(found: list[Line], event: str = "step") -> list[int]:
 
 @pytest.fixture(scope="module")
 def of_a_million() -> list[Line]:
-    """The lines of a million steps. Each time there are more than 10,000, some of them are removed."""
+    """The lines that remain of a million steps. Whenever there are more than 10,000 lines, some of them are removed."""
     kept: list[Line] = []
     usual = step(1, **LONG)
     for number in range(1, 1_000_001):

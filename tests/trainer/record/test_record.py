@@ -56,7 +56,7 @@ def train(run: Run, steps: int, *, loss: float = 0.5) -> Progress:
 
 
 def kill(run: Run) -> None:
-    """Wait until the lines of the run are written, then leave the run in the state in which SIGKILL would leave it."""
+    """Wait until the lines of the run are written. Then leave the run in the state in which SIGKILL would leave it."""
     wait_until(lambda: not run.record._new)
     run.record._is_fenced = True
 
@@ -71,11 +71,11 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
     assert (first["event"], first["version"]) == ("record", 1)
     times = [line["unix_seconds"] for line in (first, start, *steps, end)]
     assert all(time > 1_700_000_000 and round(time, 3) == time for time in times)
-    # Times have fractions of a second, so not all of these numbers are whole.
+    # Times have fractions of a second, so some of these numbers are not whole.
     assert any(time % 1 for time in times)
     names = ("event", "number", "framework", "model", "world_size", "generation", "step", "samples", "steps")
     assert [start[name] for name in names] == ["start", 1, "tensorflow", "mnist", 1, 1, 0, 0, 20]
-    # The only weight in the fixture has 8 bytes.
+    # The fixture's state has a single weight, of 8 bytes.
     assert start["parameter_bytes"] == 8
     assert start["values"]["batch_size"] == 10
     assert [(line["event"], line["number"], line["step"]) for line in steps] == [

@@ -43,7 +43,7 @@ def begin(folder: Path, said: Callable[[str], None] = print, lease: Lease | None
 
 
 def add(record: Record, event: str, **figures: Any) -> None:
-    """Add a line, and wait until either the line is written or the record is fenced."""
+    """Add a line, and wait until it is written or the record is fenced."""
     record.add(event, **figures)
     wait_until(lambda: not record._new or not record._thread.is_alive())
 

@@ -18,7 +18,7 @@ def s3_in_environment(s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 def bucket(request: pytest.FixtureRequest, s3_server: Any) -> str:
     """Create an empty bucket for the tests of a module.
 
-    Its name is that of the module: `odd-servers` for test_odd_servers.py.
+    The bucket is named after the module: `odd-servers` for test_odd_servers.py.
     """
     name: str = request.path.stem.removeprefix("test_").replace("_", "-")
     s3_server.boto3_client().create_bucket(Bucket=name)

@@ -106,7 +106,7 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
 
 def without_code(asked: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method of the client such that a 404 has no S3 error code, as if a proxy had sent its own error page."""
+    """Wrap a method of the client so that its 404 errors have no S3 error code, like an error page of a proxy."""
 
     def ask(**given: Any) -> Any:
         try:
@@ -168,7 +168,8 @@ def test_file_is_not_taken_for_missing_when_the_bucket_is(clock: Clock) -> None:
 def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:
     """Return a fake list_objects_v2.
 
-    Its server puts two keys on a page, and finds the next page only by the parameters in `heeds`.
+    Its server puts two keys on a page. To find the next page, it uses only those request parameters that are in
+    `heeds`.
     """
 
     def list_objects(**asked: str) -> dict[str, Any]:
@@ -234,9 +235,9 @@ def test_server_whose_list_comes_again_and_again_is_named(list_objects: Any, clo
 
 
 def by_folder(heeds: tuple[str, ...], keys: list[str]) -> Callable[..., dict[str, Any]]:
-    """Return a fake list_objects_v2, whose server puts two entries on a page.
+    """Return a fake list_objects_v2. Its server puts two entries on a page.
 
-    Unless `heeds` contains them, the server ignores Delimiter and ContinuationToken.
+    The server ignores Delimiter and ContinuationToken unless they are in `heeds`.
     """
 
     def list_objects(**asked: str) -> dict[str, Any]:
@@ -289,7 +290,7 @@ def test_all_names_are_listed_by_folder_or_else_page_by_page(heeds: tuple[str, .
 
 
 def test_folders_are_listed_at_once() -> None:
-    # The folders of eight classes, and one other folder, which is listed whole.
+    # The folders of eight classes, and one more folder, which is listed with all that is in it.
     folders = {f"run/{name}/" for name in ("train/a", "train/b", "train/c", "train/d", "train/e")}
     folders |= {"run/val/a/", "run/val/b/", "run/val/c/", "run/other/"}
     answer, all_are_asked_for = by_folder(("Delimiter", "ContinuationToken"), sorted(NESTED)), threading.Barrier(9)

@@ -29,7 +29,7 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
         happens = staticmethod(lambda: None)
         asked = []  # noqa: RUF012
 
-    # Earlier tests may have left their failed calls in this dictionary.
+    # This dictionary may contain failed calls of earlier tests.
     monkeypatch.setattr("distrain_trainer.storage.retry._in_vain", {})
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
@@ -277,8 +277,8 @@ def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monk
 
 
 def test_checkpoints_that_get_no_answer_tell_that_input_may_be_late(unsteady: type[Unsteady]) -> None:
-    # The chief of a TFJob reads no data itself. If its workers wait for data, the chief must not conclude that they
-    # hang.
+    # The chief of a TFJob reads no data itself, but its workers may be waiting for data. In this case, the chief must
+    # not conclude that the workers hang.
     store = open_store("s3://data/set", value="checkpoint.uri")
     unsteady.happens = staticmethod(lambda: "SlowDown")
     with pytest.raises(UnavailableError):

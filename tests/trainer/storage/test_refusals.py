@@ -143,8 +143,8 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
 
-    # boto3 makes three attempts, and its pauses take at most 10 s in total. Other failures would be retried for ten
-    # minutes.
+    # boto3 makes three attempts, and its pauses take at most 10 s in total. After other failures, the trainer would
+    # retry for ten minutes.
     assert time.monotonic() - started < 300
 
 

@@ -18,12 +18,12 @@ from tests.trainer.fixtures.faults import FAULTS
 # programs.
 TRIED = Case("mxnet-horovod", 2)
 KILLS = 2
-# Seconds between checkpoints. It is so short that nearly all the time a checkpoint is being written.
+# Seconds between checkpoints. The interval is so short that a checkpoint is being written nearly all the time.
 SECONDS_BETWEEN = 0.1
 
 
 def cases() -> list[Any]:
-    """Return the cases, each with its number of kills. Outside the full matrix, only TRIED runs, with one kill."""
+    """Return the cases, each with its number of kills. `make test` runs only TRIED, with one kill."""
     others = [pytest.param(case, KILLS, marks=pytest.mark.full, id=str(case)) for case in CASES]
     return [pytest.param(TRIED, 1, id=f"{TRIED}, 1 kill"), *others]
 

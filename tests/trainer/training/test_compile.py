@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.trainer.conftest import ProgramInImage, run_in_image
 
-# Prints whether the compiled forward pass gives the same loss and gradients as the uncompiled one, and whether XLA
-# compiles both passes.
+# This script prints two results: whether the compiled forward pass gives the same loss and gradients as the uncompiled
+# one, and whether XLA compiles both passes.
 COMPARES = """
 import numpy as np
 import tensorflow as tf

@@ -14,8 +14,8 @@ from lab.datasets.pictures import encode, numbered, write_image_folder, write_sh
 from tests.trainer.conftest import ProgramInImage, assert_refused
 
 DATA = ("--data", "/data/images")
-# The error in the log if one rank fails during the training while others wait for its gradients. If each process has
-# its own log, the chief's log names the process whose log contains the cause.
+# The error in the log if one rank fails during the training and other ranks wait for its gradients. If each process has
+# a log of its own, the chief's log only names the process whose log contains the cause.
 ELSEWHERE = r"worker \d has ended before the training, .* its log says why"
 
 

@@ -25,7 +25,8 @@ MODEL = {USER_MODELS_FOLDER: "/models"}
 WITH_MODEL = {"PYTHONPATH": "/models"}
 LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-size 32 --optimizer adam --warmup 20")
 
-# Script that makes a step of a weight of PyTorch's default type, which it has changed, and one that is left out.
+# This script makes two steps with a weight, and the second one is left out. First it changes PyTorch's default type,
+# which the weight gets.
 OF_ANOTHER_TYPE = """
 import torch
 from distrain_trainer.pytorch.training import make_step_if_finite

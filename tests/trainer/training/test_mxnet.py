@@ -30,7 +30,7 @@ for number in range(50):
     assert ranks.broadcast(bytes([number]) * 10**6 if ranks.rank == 0 else None) == bytes([number]) * 10**6
 print("all the same")
 """
-# Script that prints the number of trainable parameters of each included model.
+# Script that prints how many trainable parameters each built-in model has.
 COUNT_PARAMETERS = """
 from distrain_trainer.models import MODELS
 from distrain_trainer.mxnet.models import build
@@ -38,7 +38,8 @@ for name, described in MODELS.items():
     parameters = build(name, shape=described.shape, classes=described.classes).collect_params().values()
     print(name, sum(each.data().size for each in parameters if each.grad_req != "null"))
 """
-# Script that seeds a step twice for each of three models, and prints how many of three random numbers are the same.
+# For each of three models, this script seeds a step twice with the same seed, and draws three random numbers each time.
+# It prints how many of them are the same.
 SEEDS = """
 import mxnet as mx
 from distrain_trainer.mxnet.training import seeder
@@ -59,7 +60,8 @@ for layers in ([nn.Flatten(), nn.Dense(2)], [nn.Dropout(0.5), nn.Flatten(), nn.D
     seed_layers = seeder(model)
     print(len(layers), sum(numbers_after(seed_layers) == numbers_after(seed_layers)))
 """
-# Compares the gradients of a model that applies a layer in a loop, row by row, with those of one that applies it once.
+# Script that compares the gradients of two models: one applies a layer in a loop, row by row, and the other applies it
+# once.
 IN_A_LOOP = """
 import mxnet as mx, numpy as np
 from distrain_trainer.mxnet.training import Loss
@@ -129,7 +131,8 @@ def test_model_with_control_flow_has_the_gradients_of_a_model_without(digits: Pa
 
 
 @pytest.mark.parametrize("name", one_of(["mxnet-kvstore", "mxnet-horovod"]))
-# In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+# An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+# sample.
 @pytest.mark.parametrize("steps", [pytest.param("1", marks=pytest.mark.full), "3"])
 def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path

@@ -37,7 +37,7 @@ def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> No
     assert_refused(run, f"{which} has ended before the training, and so all others do; its log says why", code=1)
 
 
-# Full matrix only: in the previous test, too, the server and the other worker end because the chief has ended.
+# Full matrix only: in the previous test, the server and the other worker also end because the chief has ended.
 @pytest.mark.full
 def test_lost_chief_ends_the_others(program: ProgramInImage) -> None:
     run = run_until_one_ends(program, "chief 0")

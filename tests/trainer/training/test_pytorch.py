@@ -30,7 +30,7 @@ from tests.trainer.conftest import (
 )
 from tests.trainer.fixtures import saved_state
 
-# Script that raises the error that gloo raises in a rank when another rank has ended.
+# Script that raises gloo's error for a rank that has lost another rank.
 LOSES_THE_OTHER = """
 import os, time
 from unittest.mock import patch
@@ -48,7 +48,7 @@ TURNING: dict[str, Any] = {
     "env": {"PYTHONPATH": "/models"},
     "mounts": {USER_MODELS_FOLDER / "turning.py": "/models/turning.py"},
 }
-# Script that loads the state of one model into another model, and then overwrites the memory of the state's arrays.
+# Script that loads the state of one model into another model, and then overwrites the memory from which it was loaded.
 TAKEN_OVER = """
 import numpy as np, torch, turning
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -88,7 +88,7 @@ fields = state.fields()
 print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
 print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
 """
-# Script that undoes two steps: one has replaced buffers, and the other has removed a buffer.
+# Script that undoes two steps. One of them has replaced buffers, and the other has removed a buffer.
 UNDONE = """
 import torch, turning
 from distrain_trainer.pytorch.statistics import Statistics
@@ -118,8 +118,8 @@ with torch.device("meta"):  # The weights are described, and not computed.
     print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
 
-# Script that seeds steps on a machine without a GPU. It prints two results: how many calls PyTorch queues until CUDA is
-# initialized, and whether the same seed gives the same numbers.
+# Script that seeds several steps on a machine without a GPU. It prints two results: how many calls PyTorch queues until
+# CUDA is initialized, and whether the same seed gives the same numbers.
 SEEDS = """
 import torch
 from distrain_trainer.pytorch.training import Computer
@@ -130,8 +130,8 @@ for seed in (1, 2, 1):
 print(len(torch.cuda._queued_calls) - stored, numbers[0] == numbers[2] != numbers[1])
 """
 
-# Script whose argument is a JSON object that maps names to scripts. It runs each of these scripts, and prints their
-# outputs as JSON.
+# The argument of this script is a JSON object that maps names to scripts. It runs each of these scripts, and prints
+# their outputs as JSON.
 RUN_EACH = """
 import contextlib, io, json, sys, traceback
 printed = {}
@@ -156,7 +156,8 @@ SCRIPTS_TO_RUN = {
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
-# For code that both programs share. mpirun starts faster than torchrun, because torchrun itself also imports PyTorch.
+# By default, code that both programs share is tested under mpirun. It starts faster than torchrun, which also imports
+# PyTorch itself.
 ONE_PROGRAM = pytest.mark.parametrize("program", one_of(["pytorch-horovod", "pytorch-ddp"]), indirect=True)
 
 
@@ -181,7 +182,7 @@ def test_models_have_their_published_parameters(printed: Mapping[str, str]) -> N
     assert printed["counted"].splitlines() == [*expected, "mnist of 8x8 53002"]
 
 
-# With a single rank, a program also runs without mpirun and torchrun.
+# With a single rank, a program can also be started without mpirun and torchrun.
 @pytest.fixture(scope="module", params=one_of(["nothing", "pytorch-horovod", "pytorch-ddp"]))
 def resnet50(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run with one rank that writes its model, and then loads the written weights into a new model."""
@@ -211,7 +212,7 @@ def test_saved_weights_load_into_the_model(resnet50: Run) -> None:
 def weights_after(
     program: ProgramInImage, folder: Path, *, ranks: int, batch_size: int, optimizer: str
 ) -> list[Weights]:
-    """Return the weights of each rank after an epoch of two steps, and after one more step."""
+    """Train for an epoch of two steps and for one more step, and return the weights of each rank."""
     folder.mkdir()
     folder.chmod(0o777)
     arguments = ["--data", DIGITS_IN_IMAGE, "--steps", "3", "--batch-size", str(batch_size), "--optimizer", optimizer]
@@ -246,7 +247,8 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(
     alone: Alone, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+    # An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+    # sample.
     first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=alone.optimizer)
 
     own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
@@ -280,13 +282,13 @@ def test_state_of_the_first_format_is_taken_over_in_every_type(printed: Mapping[
 
 @dataclass(frozen=True)
 class Resumed:
-    """The log and the last checkpoint of a run of two ranks that is restarted before its third and last step."""
+    """The log and the last checkpoint of a run of two ranks, stopped after two steps and resumed for a third."""
 
     log: str
     saved: Mapping[str, Mapping[str, Any]]
 
 
-# `make test` runs pytorch-ddp, because DistributedDataParallel also changes buffers.
+# `make test` tries only pytorch-ddp, because DistributedDataParallel itself also changes buffers.
 @pytest.fixture(scope="module", params=one_of(PROGRAMS))
 def resumed(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
     """A resumed run of a model that has every kind of state. Several tests share this run."""

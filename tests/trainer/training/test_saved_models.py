@@ -16,8 +16,8 @@ from tests.trainer.conftest import ProgramInImage, Run, run_in_image
 
 PAGE = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
 TITLES = {"tensorflow-horovod": "TensorFlow", "pytorch-ddp": "PyTorch", "mxnet-horovod": "MXNet"}
-# Code that runs first. It sets two variables: `images`, in the framework's layout, and `expected`, which are the logits
-# of the model in the framework's own file.
+# Code that runs first. It sets two variables: `images`, in the framework's layout, and `expected`, the logits that the
+# model in the framework's own file computes from them.
 BEFORE = {
     "tensorflow": """
 import os
@@ -54,7 +54,7 @@ print(logits.shape, np.abs(logits - expected).max() <= 1e-5 * np.abs(expected).m
 
 
 def code_of(section: str, title: str) -> str:
-    """Return the code block that follows the paragraph which begins with `title`, the name of a framework."""
+    """Return the code block after the paragraph that begins with `title`, the name of a framework."""
     text = PAGE.partition(f"\n### {section}\n")[2].partition("\n### ")[0]
     (code,) = re.findall(rf"^{title}(?:.+\n)+\n((?:    .*\n|\n)+)", text, flags=re.MULTILINE)
     return textwrap.dedent(code)
@@ -63,7 +63,7 @@ def code_of(section: str, title: str) -> str:
 def load(framework: str, title: str, folder: Path) -> Run:
     """Run the page's code in the output folder of a run.
 
-    Compare its logits with those of the model in the framework's own file.
+    Compare the logits of the loaded model with those of the model in the framework's own file.
     """
     (folder / "load.py").write_text(BEFORE[framework] + code_of("Load the model elsewhere", title) + AFTER)
     command = ["sh", "-c", "cd /out && exec python3 load.py"]

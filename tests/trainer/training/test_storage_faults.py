@@ -22,9 +22,9 @@ from tests.trainer.fixtures.faults import FAULTS
 SAMPLES, EPOCHS = 48, 12
 # Larger images would make the training slower, and the checkpoints larger.
 SIZE = 32
-# This is longer than 30 s, the watchdog's limit for a step.
+# S3 is unreachable for longer than the 30 s that the watchdog allows for a step.
 SECONDS_AWAY = 45
-# The fault that `make test` injects after the outage: the body of each response ends too soon.
+# After the outage, `make test` injects this fault: the body of each response ends too soon.
 TRIED = "cut"
 
 
@@ -85,9 +85,9 @@ def test_run_comes_to_its_end_through(
 
 @contextmanager
 def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
-    """Stop the proxy after HEAD names a checkpoint. Later, start it again with the fault TRIED.
+    """Stop the proxy once HEAD names a checkpoint. Later, start it again with the fault TRIED.
 
-    The run may finish before it saves another checkpoint.
+    Do not wait for another checkpoint, because the run may finish before it saves one.
     """
 
     def has_checkpoint() -> bool:
@@ -110,13 +110,13 @@ def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
         thread.join()
 
 
-# All programs access S3 with the same code. In pytorch-ddp, the other ranks use no processor while one rank waits for
-# the server. Under mpirun they would.
+# All programs access S3 with the same code. While one rank of pytorch-ddp waits for the server, the other ranks use no
+# processor time. Under mpirun they would.
 @tried_by("pytorch-ddp")
 def test_run_waits_for_a_server_that_is_away_and_goes_on_through_its_fault(
     program: ProgramInImage, bucket: str, s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str]
 ) -> None:
-    # This delay makes the training long enough that it does not end before the outage.
+    # Without this delay, the training could end before the outage.
     s3_proxy.set(Delay=0.1)
     with away_once_saved(bucket, s3_server, s3_proxy):
         run_to_the_end(program, bucket, s3_env, s3_proxy)

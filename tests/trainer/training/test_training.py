@@ -110,7 +110,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
     horovod = ProgramInImage.named("tensorflow-horovod", digits)
 
     def weights_after(ranks: int, batch_size: int) -> dict[str, list[list[Any]]]:
-        """Return the weights that each rank has before rank 0 shares its weights, and those at the end."""
+        """Return each rank's weights from before rank 0 shares its weights, and those at the end."""
         folder = tmp_path / str(ranks)
         folder.mkdir()
         folder.chmod(0o777)
@@ -125,7 +125,8 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             for when in ("start", "end")
         }
 
-    # In the second step of an epoch, only the last of the 1437 digits is left, so one of the two ranks has no sample.
+    # An epoch has two steps. For the second one, only one of the 1437 digits is left, so one of the two ranks has no
+    # sample.
     alone, two = weights_after(1, 1436), weights_after(2, 718)
 
     assert any(not np.array_equal(first, second) for first, second in zip(*two["start"], strict=True))
@@ -186,7 +187,7 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
     assert run.stdout == ""
 
 
-# In `make test`, only the parameters of the models of PyTorch and MXNet are counted.
+# Full matrix only: in `make test`, the parameters of PyTorch's and MXNet's models are counted.
 @pytest.mark.full
 @pytest.mark.parametrize("names", [("mnist", "vgg16"), ("resnet50",)])
 def test_models_have_their_published_parameters(names: tuple[str, ...], mpirun: Mpirun) -> None:

@@ -1,7 +1,6 @@
-"""Test that wrong input ends all ranks of a run, in every program with the same error line and exit code.
+"""Test that wrong input ends all ranks of a run, with the same error line and exit code in every program.
 
-The starter of a program (conftest.py) returns only after all ranks have ended. So a test fails if some rank does not
-end in time.
+The starter of a program (conftest.py) waits until all ranks have ended. So a test fails if a rank does not end in time.
 """
 
 from __future__ import annotations
@@ -80,14 +79,14 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
     assert_refused(run, r"trainer\.learningRate: the loss is nan at step \d+; lower trainer\.learningRate")
 
 
-# This test uses torchrun, because most other tests in this module use mpirun. test_mxnet.py and
-# test_parameter_server.py test what happens if a job with servers loses a process.
+# Most other tests in this module use mpirun, so this test uses torchrun. test_mxnet.py and test_parameter_server.py
+# test what happens if a job with servers loses a process.
 @tried_by("pytorch-ddp")
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
     run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"}, timeout=300)
 
-    # Under mpirun, the error is the line of the rank itself. If each process has its own log, the error in the chief's
-    # log names the process.
+    # Under mpirun, the error line is that of the failed rank itself. If each process has a log of its own, the error in
+    # the chief's log names the failed process.
     assert_refused(
         run, r"(data\.uri: gone from rank 1|worker 0 has ended before the training, .* its log says why)", code=(1, 2)
     )
@@ -161,7 +160,8 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
 @tried_by("pytorch-ddp", "mxnet-horovod")
 @pytest.mark.parametrize("ranks", one_of([1, 2]))
 def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage, ranks: int) -> None:
-    # Do not use FORKED here: the trainer sets which warnings PyTorch prints, and PyTorch must be imported after that.
+    # Do not use FORKED here, because it imports PyTorch early. The trainer must first set which warnings PyTorch
+    # prints.
     starter = alone_of if (program.name, ranks) == ("pytorch-ddp", 1) else None
 
     run = with_model(program, USER_MODELS_FOLDER, "unused:net", ranks=ranks, starter=starter)

@@ -1,4 +1,4 @@
-"""The built-in TensorFlow model behind a layer whose variables are not floating-point numbers."""
+"""A TensorFlow model: first a layer whose variables are not floating-point numbers, then the built-in model."""
 
 from __future__ import annotations
 

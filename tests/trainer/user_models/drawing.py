@@ -28,8 +28,8 @@ def keras_net(shape: tuple[int, ...], classes: int) -> Any:
 
     class Drawing(tf.keras.layers.Layer):
         def call(self, images: Any, training: bool = False) -> Any:
-            # TensorFlow runs the Python code of call() only once, when it compiles the layer. It runs `drawn` in every
-            # step.
+            # TensorFlow runs the Python code of call() only once, when it compiles the layer. But it runs `drawn` in
+            # every step.
             return images * tf.ensure_shape(tf.numpy_function(drawn, [], tf.float32), ()) if training else images
 
     layers = tf.keras.layers

@@ -8,8 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-# Images are multiplied by this factor, so that gradients in fp16 overflow with the initial loss scale of each
-# framework.
+# Images are multiplied by this factor. Then gradients in fp16 overflow with the initial loss scale of each framework.
 LARGE = 16
 
 

@@ -1,4 +1,7 @@
-"""Models of 256 MiB, one for each framework. Each weight also has a momentum, so the state has 512 MiB."""
+"""Models of 256 MiB, one for each framework.
+
+The optimizer keeps a momentum for each weight, so the state has 512 MiB.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A model for TensorFlow or PyTorch whose first training step adds state. Tests put this folder on PYTHONPATH."""
+"""A model for TensorFlow or PyTorch whose state gets an additional array in the first training step.
+
+Tests put this folder on PYTHONPATH.
+"""
 
 from __future__ import annotations
 

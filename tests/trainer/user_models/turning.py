@@ -13,7 +13,7 @@ from distrain_trainer.checkpoint.arrays import TYPES
 
 
 class Turning(nn.Module):
-    """A model that has a complex buffer, and extra state (get_extra_state)."""
+    """A model with a buffer of complex numbers, and with extra state (get_extra_state)."""
 
     def __init__(self, calls: Any) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def expanded(shape: tuple[int, ...], classes: int) -> Any:
 class Replaced(nn.Module):
     """A model that replaces its buffers by other tensors in each training step.
 
-    One of the buffers is made by expand().
+    One of the buffers is a view made by expand().
     """
 
     steps: Any
@@ -100,8 +100,8 @@ def replaced(shape: tuple[int, ...], classes: int) -> Any:
 class Typed(nn.Module):
     """A model that has a buffer of every type that a checkpoint can contain.
 
-    On each rank, the buffers have other random values. In the first training step, the model prints a digest of the
-    values.
+    The buffers have random values, which differ between the ranks. In the first training step, the model prints a
+    digest of them.
     """
 
     def __init__(self) -> None:
@@ -129,6 +129,6 @@ def typed(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def every(shape: tuple[int, ...], classes: int) -> Any:
-    """Return a model that has the states of Turning, Typed and Replaced together."""
+    """Return a model that combines the states of Turning, Typed and Replaced."""
     uncommon = (Turning(torch.zeros(1)), Typed(), Replaced())
     return nn.Sequential(*uncommon, nn.Flatten(), nn.Linear(prod(shape), classes))

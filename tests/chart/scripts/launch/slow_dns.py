@@ -1,4 +1,6 @@
-"""Print why a worker does not answer: with a silent name server, with a working one, and for a deleted worker.
+"""Print why the launcher gets no answer from a worker.
+
+Three cases: a silent name server, a working one, and a deleted worker.
 
     unshare --net --mount python -m tests.chart.scripts.launch.slow_dns
 
@@ -24,7 +26,7 @@ RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 def prepare() -> None:
-    """Let the name server that this program runs resolve all names.
+    """Make this machine's resolver ask the name server that this program runs.
 
     The change is visible only inside the namespaces of this program.
     """

@@ -102,7 +102,8 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
     assert REFUSED in said
     workers.list(0, 1, 2, 3)
     workers.answer(3)
-    # Worker 3 joins, because it is new and can read the store. Worker 2 stays out, because it cannot read the store.
+    # Worker 3 joins the run, because it is new and can read the store. Worker 2 still cannot read the store, so it
+    # stays out of the run.
     said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     assert "starting again" not in said
     (workers.bench.folder / "finish").touch()
@@ -167,8 +168,8 @@ def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
     launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
     workers.fall_silent(0)
 
-    # The worker accepts connections but sends no greeting. The missing greeting lasts longer than a worker may be
-    # silent.
+    # The worker accepts connections but sends no greeting. No greeting comes for 3 s, which is much longer than
+    # --lost-worker-timeout.
     with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
         launcher.wait(3)
     workers.answer(0)

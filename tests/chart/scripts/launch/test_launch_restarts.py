@@ -1,4 +1,4 @@
-"""Test that distrain-launch restarts a failed run, within limits, and reports the first cause at the end."""
+"""Test that distrain-launch restarts a failed run, within limits, and finally reports the first failure's cause."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ class Clock:
 
 
 class Way:
-    """The fake workers by name. A worker that does not answer is mapped to the reason."""
+    """Stands for the launcher's access to the workers a and b.
+
+    `reasons` maps each worker that does not answer to the reason.
+    """
 
     tries_at_once = 2
     is_cheap = True

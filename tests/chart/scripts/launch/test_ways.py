@@ -1,4 +1,7 @@
-"""Test how the launcher runs a command on one worker, when it readmits a worker, and the launcher's defaults."""
+"""Test the launcher's functions for one worker: how it runs a command there, and when it readmits the worker.
+
+Also test the launcher's defaults.
+"""
 
 from __future__ import annotations
 

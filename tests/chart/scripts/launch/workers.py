@@ -1,4 +1,7 @@
-"""Run fake workers at loopback addresses. A fake worker may be listed in the hostfile, answer like sshd, or both."""
+"""Run fake workers at loopback addresses.
+
+A test can list a fake worker in the hostfile, make it answer like sshd, or both.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n 
 
 @dataclass
 class Workers:
-    """Fake workers for a launcher that is started in the folder of `bench`.
+    """Fake workers, and the launcher that a test starts for them in the folder of `bench`.
 
     Each fake worker has an address of its own.
     """
@@ -44,7 +47,10 @@ class Workers:
             self.answering.pop(number).close()
 
     def wait_until_list_is_read(self) -> None:
-        """Wait until the launcher has checked worker 0 twice, because it reads the hostfile before each check."""
+        """Wait until the launcher has read the new hostfile.
+
+        It reads the file before each check of the workers, so wait for two more checks of worker 0.
+        """
         before = self.greetings[0]
         wait_for(lambda: self.greetings[0] >= before + 2, seconds=60)
 

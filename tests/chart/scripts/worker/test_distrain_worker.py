@@ -176,8 +176,8 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
         wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
         script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
-        # Like `kubectl exec`, nsenter runs a process inside the pod's namespaces that is not a child of process 1.
-        # nsenter forks first, because the calling process must stay outside the namespaces.
+        # Like `kubectl exec`, nsenter starts a process in the pod's namespaces, and this process is not a child of
+        # process 1. nsenter forks first, because the calling process must stay outside the namespaces.
         enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
         rank = subprocess.Popen(
             [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],

@@ -104,7 +104,7 @@ def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> Non
 
     worker.terminate()
 
-    # The ranks get 1 s to stop: the grace period of 11 s without SECONDS_TO_SPARE.
+    # Of the grace period of 11 s, the worker reserves SECONDS_TO_SPARE (10 s), so the ranks get 1 s to stop.
     code, output = worker.end(timeout=300)
     assert code == 143
     assert rank.wait(timeout=300) != 0

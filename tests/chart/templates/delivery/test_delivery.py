@@ -105,7 +105,7 @@ def test_another_trainer_replaces_only_jobs_to_which_the_chart_brings_it(helm: P
 def test_objects_fit_into_their_limits(helm: Path) -> None:
     rendered = render_with(helm, STOCK)
 
-    # The trainer may become a third larger and must still fit.
+    # The limit must leave room for a trainer that is a third larger than today's.
     assert len(json.dumps(rendered.find("ConfigMap", NAME))) * 4 / 3 < MOST_BYTES
 
 

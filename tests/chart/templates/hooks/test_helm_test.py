@@ -1,4 +1,5 @@
-"""Test `helm test`: an all-reduce in a second job with the shape of the run, and the Pod that judges this job."""
+"""Test `helm test`. A second job with the same pods as the run makes an all-reduce, and a Pod checks the job's result.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
     # If each Job were a separate hook, Helm would wait until the first Job has ended before it creates the second. But
-    # the launcher's Job and the workers' Job need each other.
+    # the launcher's Job and the workers' Job must run at the same time.
     found = made(helm, *KINDS["Plain"])
     name = options(only(found, "Pod"))["--job"]
 

@@ -61,8 +61,8 @@ def test_check_may_read_all_that_a_check_judges(helm: Path) -> None:
 
     allowed = {resource for rule in rules if "list" in rule["verbs"] for resource in rule["resources"]}
     read_by_name = {resource for rule in rules if "get" in rule["verbs"] for resource in rule["resources"]}
-    # The check need not list ServiceAccounts, because the manifest contains those of the release's pods. A RuntimeClass
-    # is the only one of these kinds that the check reads by name.
+    # The check need not list ServiceAccounts, because the manifest contains those of the release's pods. Of these
+    # kinds, the check reads only RuntimeClasses by name.
     assert allowed == {kind.plural for kind in JUDGED} - {"serviceaccounts", "runtimeclasses"}
     assert read_by_name == {"namespaces", "runtimeclasses"}
 

@@ -125,6 +125,6 @@ def job_of(helm: Path, chart: Path, served: str) -> Yaml:
 def without_content(spec: Yaml) -> str:
     """Return the spec as text, with the content hash removed.
 
-    The variables of the ranks contain this hash, which identifies the job.
+    The ranks' environment variables contain this hash, which identifies the job.
     """
     return re.sub(r"run1-[0-9a-f]{8}", "run1", yaml.safe_dump(spec))

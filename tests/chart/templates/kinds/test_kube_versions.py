@@ -32,7 +32,7 @@ def oldest() -> int:
 
 
 def fields(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of every field, without list indexes."""
+    """Yield the path of every field. The path of a list's item contains no index."""
     if isinstance(value, list):
         for one in value:
             yield from fields(one, path)

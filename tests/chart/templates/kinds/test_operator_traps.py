@@ -84,7 +84,7 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)
 def test_08_failed_pod_and_its_log_stay(helm3: Path, kind: str) -> None:
-    """With backoffLimit, the operator deletes failed pods and logs: https://github.com/kubeflow/trainer/issues/3419."""
+    """With backoffLimit, failed pods and their logs are deleted: https://github.com/kubeflow/trainer/issues/3419."""
     assert "backoffLimit" not in render_with(helm3, KINDS[kind]).job["spec"]["runPolicy"]
 
 

@@ -17,8 +17,8 @@ from tests.chart.rendering import GOLDEN, VALUES, render, set_arguments
 CONTENTS = GOLDEN / "contents.yaml"
 UPDATE = "DISTRAIN_UPDATE_GOLDEN=1 make test-chart PYTEST_ARGS='-k test_contents -n 0'"
 HEAD = f"# Hashes of what a running job cannot take over, written by {UPDATE}\n"
-# The chart delivers the trainer to the job of this values file, so every change of the trainer replaces the job. The
-# test leaves it out.
+# The chart delivers the trainer to the job of this values file, so every change of the trainer replaces the job. So the
+# test leaves this values file out.
 DELIVERED = "stock-pytorch.yaml"
 FILES = [path for path in sorted(VALUES.glob("*.yaml")) if path.name != DELIVERED]
 JOBS = {
@@ -29,7 +29,7 @@ JOBS = {
 
 @pytest.mark.parametrize("job", JOBS)
 def test_chart_alone_replaces_no_running_job(helm3: Path, job: str) -> None:
-    # If image.tag were empty, a new appVersion would mean another image, and so another hash. The test sets a fixed
+    # If image.tag were empty, a new appVersion would mean another image, and so another hash. So the test sets a fixed
     # tag.
     content = render(helm3, *JOBS[job], "--set", "image.tag=tested").content
 

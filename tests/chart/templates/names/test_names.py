@@ -1,4 +1,4 @@
-"""Test that object names do not depend on values, and that the content hash changes if a job must be replaced."""
+"""Test that no value changes an object's name, and that a change which needs a new job changes the content hash."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 
 def without_size(rendered: Rendered) -> list[Yaml]:
-    """Return the rendered objects without all fields that may depend on the number of workers."""
+    """Return the rendered objects without those fields that may depend on the number of workers."""
     documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})
@@ -253,7 +253,7 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
 
 
 # These patterns match all names that run1's objects may have. JOBS matches the names of the job's objects. HELPERS
-# matches names with a hash of the release, and the name of the trainer's ConfigMap.
+# matches the names of all other objects.
 JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
 HELPERS = rf"run1-(preflight|test|replace|keygen|(test-)?api)-{RUN1}(-\w+)?|run1-trainer-[0-9a-f]{{8}}"
 
@@ -283,7 +283,7 @@ def test_no_value_changes_a_name() -> None:
     names = {(one["kind"], one["metadata"]["name"]) for objects in found for one in objects}
     wrong = [name for name in names if not re.fullmatch(f"{JOBS}|{HELPERS}|distrain:team:run1(:preflight)?", name[1])]
     assert wrong == []
-    # The random requests together have fewer than 60 different names of objects.
+    # So few names show that a name does not depend on the random values.
     assert len(names) < 60
     assert {"MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "Pod", "Role"} <= {kind for kind, _ in names}
 

@@ -131,7 +131,7 @@ def test_annotations_of_an_account_that_the_chart_does_not_make_are_refused(helm
 @every_kind
 def test_account_with_a_role_of_the_cloud_gives_pods_no_token_of_kubernetes(helm: Path, kind: str) -> None:
     # IRSA, EKS Pod Identity and Azure's webhook project their own tokens into the pod. GKE's token comes from its
-    # metadata server. None of these clouds needs the token of Kubernetes that automountServiceAccountToken mounts.
+    # metadata server. So none of these clouds needs the Kubernetes token that automountServiceAccountToken mounts.
     rendered = render_with(helm, (*KINDS[kind], ACCOUNT))
 
     assert {rendered.pod(role)["automountServiceAccountToken"] for role in rendered.replicas if role != "Keygen"} <= {

@@ -41,7 +41,7 @@ class Namespace:
         return allows(self.policies, Connection(source, target, port, protocol))
 
     def connects(self, pod: Pod, outsider: Pod, port: int) -> bool:
-        """Return whether the release's policies let the pod and the outsider connect, in either direction.
+        """Return whether the release's policies allow the pod and the outsider to connect, in one direction at least.
 
         The outsider itself may connect to anything.
         """
@@ -146,8 +146,8 @@ def test_job_of_helm_test_is_a_run_of_its_own(helm: Path, kind: str) -> None:
     assert [one for one in namespace.of("run1") for pod in test if namespace.connects(pod, one, 2222)] == []
 
 
-# Maps values to the ports on which the pods may reach S3, and to whether they may reach the cloud's services for role
-# credentials.
+# Maps values to two facts: the ports on which the pods may reach S3, and whether they may reach the cloud's service for
+# role credentials.
 REACHED: dict[str, tuple[tuple[str, ...], set[int], bool]] = {
     "none": ((), set(), False),
     "own-server": (S3, {9000}, False),
@@ -213,7 +213,8 @@ def test_rule_without_a_policy_is_refused(helm: Path, key: str) -> None:
 
     assert f"distrain: {name}: is set, but networkPolicy.enabled is false, so there is no policy; set" in words
     assert words.count("distrain: ") == 1
-    # The values of a platform may contain policy rules while the values of the run set networkPolicy.enabled to false.
+    # A platform's values may contain policy rules even if the run's values set networkPolicy.enabled to false. Then no
+    # policy is created.
     assert "NetworkPolicy" not in render_with(helm, (*assignments, "networkPolicy.enabled=false")).kinds()
     assert "NetworkPolicy" in render_with(helm, (*assignments, "networkPolicy.enabled=true")).kinds()
 

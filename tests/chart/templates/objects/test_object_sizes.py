@@ -34,8 +34,8 @@ def test_hostfile_of_1000_workers_has_a_line_for_each(helm: Path) -> None:
     lines = render_with(helm, values, release=LONGEST_RELEASE).find("ConfigMap", "-hostfile")["data"]["hostfile"]
 
     assert len(lines.splitlines()) == WORKERS
-    # Each line of the hostfile contains the namespace. The test renders for the namespace "default", so the length of
-    # the longest namespace is added.
+    # Each line of the hostfile contains the namespace. The test renders for the namespace "default", so it adds what
+    # the longest namespace would add to each line.
     assert len(lines) + WORKERS * (len(LONGEST_NAMESPACE) - len("default")) < HOSTFILE
 
 

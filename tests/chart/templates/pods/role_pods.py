@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.chart.kinds import KINDS
 from tests.chart.rendering import Rendered, Yaml, render
 
-# ROLES maps a role to its section of the values, and to a kind of job that has this role.
+# ROLES maps a role to two things: its section of the values, and a kind of job that has the role.
 ROLES = {
     "Worker": ("workers", "mpijob-v2beta1"),
     "Launcher": ("launcher", "mpijob-v2beta1"),
@@ -38,6 +38,6 @@ def first(pod: Yaml) -> Yaml:
 
 
 def others(role: str, found: Rendered) -> list[str]:
-    """Return the rendered roles that do not take their values from the section of this role."""
+    """Return the rendered roles whose values come from a different section than the values of `role`."""
     section, _ = ROLES[role]
     return [other for other in found.replicas if ROLES.get(other, ("workers",))[0] != section]

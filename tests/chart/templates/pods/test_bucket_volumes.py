@@ -1,4 +1,4 @@
-"""Test that values alone produce pods as vendors document them for mounting buckets and other volumes."""
+"""Test that values alone are enough to mount buckets and other volumes as the vendors' documentation shows it."""
 
 from __future__ import annotations
 

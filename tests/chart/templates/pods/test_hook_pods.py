@@ -24,7 +24,7 @@ def test_pods_of_hooks_run_where_the_launcher_may_run(helm: Path) -> None:
 
 
 def test_pods_of_hooks_need_no_other_pod_beside_them(helm: Path) -> None:
-    """A hook's pod may run while the release has no other pod: before an install, and after the end of a run."""
+    """A hook's pod may run when the release has no other pod: before an install, or after the end of a run."""
     near = "launcher.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
     values = ("preflight.enabled=true", f"{near}.topologyKey=rack", f"{near}.labelSelector.matchLabels.a=b")
 

@@ -1,4 +1,4 @@
-"""Test rules on the user's own program (templates/validate): values that could only fail in the pods are refused."""
+"""Test rules on the user's own program (templates/validate): values with which every pod would fail are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Test the recipe of a training: the trainer's arguments for its values, and the rules (_validate-recipe.tpl)."""
+"""Test the values of the training recipe: the trainer's arguments made from them, and the rules (_validate-recipe.tpl).
+"""
 
 from __future__ import annotations
 

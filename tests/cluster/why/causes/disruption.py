@@ -8,8 +8,8 @@ from tests.cluster.why.stages import halted_kubelet, limits, stopped_operator, v
 LAUNCHER = "run1-launcher-x7k2p"
 WORKER = "run1-worker-0"
 ONCE = {"job.maxRestarts": 0}
-# mpirun writes the ranks' output into the launcher's log. So this program exceeds the launcher's limit of ephemeral
-# storage.
+# mpirun writes the ranks' output into the launcher's log. So this program fills the launcher's log, until the launcher
+# exceeds its limit of ephemeral storage.
 PRINTS = ["python3", "-c", "while True: print('x' * 100000, flush=True)"]
 WRITES = ["sh", "-c", "dd if=/dev/zero of=/data/x bs=1M count=20; sleep 3600"]
 DOCTOR = "`helm distrain doctor --namespace team`"

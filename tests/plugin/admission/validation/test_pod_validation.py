@@ -1,4 +1,7 @@
-"""Test that pods are refused if the API server would refuse their resources or their number."""
+"""Test that `check` refuses pods whose resources the API server would refuse.
+
+Also test what it checks if a job has no pods.
+"""
 
 from __future__ import annotations
 

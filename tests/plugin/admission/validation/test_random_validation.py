@@ -26,18 +26,18 @@ from tests.line_program import answers
 from tests.plugin.admission.random_objects import NAMESPACE, Case, random_case
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
-# Patterns of messages that cannot be compared literally. UID matches messages in which the API server prints the UID of
-# a Job. INIT_CONTAINER matches messages in which the API server always names the first init container, even if another
-# one is meant.
+# These patterns match messages of the API server that the test cannot compare word for word. UID matches messages that
+# contain the UID of a Job. INIT_CONTAINER matches messages that name the first init container even if the mistake is in
+# another one.
 UID = re.compile(r"(spec\.selector|labels|labels\[.*\]): Invalid value: .*?: (must be|`selector` (not|does not)).*")
-# The API server adds the volumes of a StatefulSet's claims in the random order of a Go map. So a volume without a name
-# may have any index.
+# The API server appends the volumes of a StatefulSet's claims in the random order of a Go map. So in its messages, a
+# volume without a name may have any index.
 NAMELESS = re.compile(r"volumes\[\d+\](\.(name|persistentVolumeClaim\.claimName): Required)")
 INIT_CONTAINER = re.compile(r"initContainers\[\d+\](.*hostPort: Duplicate)")
 
 
 def _ours(case: Case) -> tuple[bool, set[str]]:
-    """Return whether the check refuses the case as invalid, and the mistakes that the check reports."""
+    """Return whether the check refuses the case as invalid, and the mistakes that it reports."""
     job = from_manifest(json.dumps(case.item), "--manifest")
     prepared, _ = snapshot_file.examined(snapshot_file.contents(b'{"items": []}'), job, NAMESPACE)
     invalid = [each for each in prepared.refusals if " is invalid: " in each.reason]

@@ -123,7 +123,7 @@ def test_label_key_beside_the_same_key_of_the_selector_is_impossible(selector: O
     words = 'topologySpreadConstraints[0][0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector'
 
     assert_refused(changed(labelled, (*POD, "topologySpreadConstraints"), spread), words)
-    # Without the pod's label, the API server does not add the label's key to the selector.
+    # Without a label `app` on the pod, matchLabelKeys adds nothing to the selector, so the API server accepts the pod.
     without = changed(valid_job(), (*POD, "topologySpreadConstraints"), spread)
     assert not [each for each in judged(job_of(without), ROOM).reasons if "is invalid" in each.reason]
 

@@ -1,4 +1,4 @@
-"""Test that a snapshot contains everything that a check reads: it gives the same answer as a live check."""
+"""Test that a check of a snapshot gives the same answer as a live check, so the snapshot contains all that it needs."""
 
 from __future__ import annotations
 
@@ -71,11 +71,12 @@ def _policies(seed: int) -> list[Object]:
 def test_snapshot_gives_the_answer_of_the_live_cluster(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seeds: Sequence[int]
 ) -> None:
-    # A live check does not read the pods of unusable nodes, and says so in its report. A snapshot contains the pods of
-    # all nodes, so the live check must read them here, too.
+    # Normally, a live check does not read the pods of unusable nodes, and says so in its report. A snapshot contains
+    # the pods of all nodes. To give the same report, the live check must read all pods here.
     monkeypatch.setattr("distrain.check.live_cluster.candidate_nodes", lambda job, nodes: None)
     for seed in seeds:
-        # If the manifest created a quota, the quota would count fields of other pods that a snapshot leaves out.
+        # For a quota that the manifest creates, the check would need fields of other pods that a snapshot leaves out.
+        # So the manifest creates none.
         case = replace(random_case(seed), of_manifest=frozenset())
         job = from_manifest(case.manifest, "--manifest")
         serve(api, [*case.items, *_policies(seed)])
@@ -259,12 +260,12 @@ def test_encoded_pod_counts_as_before(decode: Callable[..., Sequence[CountedPod]
     assert list(map(_counted, after)) == list(map(_counted, before))
 
 
-# Of these fields, a snapshot need only preserve the sum.
+# A snapshot may change these fields of a pod, as long as the sum of the requests in them stays the same.
 SUMMED_UP = {"containers", "init_containers", "container_statuses", "init_container_statuses"}
 
 
 def _counted(pod: CountedPod) -> dict[str, Any]:
-    """Return all facts about a pod that the usage of a cluster counts."""
+    """Return all facts about a pod that matter for the usage of a cluster."""
     names = set(pod.kind.__struct_fields__) - SUMMED_UP
     kind = {name: getattr(pod.kind, name) or None for name in names}
     kind |= {"held": held(pod.kind), "ports": host_ports(pod.kind)}

@@ -79,9 +79,9 @@ def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
 
 @pytest.mark.parametrize(("left", "verdict"), [(True, "fits"), (False, "impossible")])
 def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict: str) -> None:
-    """If the claim exists, its volume belongs to a driver without a limit.
+    """If the claim already exists, its volume belongs to another driver, which has no limit.
 
-    The driver named in the claim's storage class cannot attach any volume.
+    A new volume would belong to the driver of the storage class, which cannot attach any volume.
     """
     spec = {**ONE_GIB, "storageClassName": "disk"}
     claims = [{"metadata": {"name": "data"}, "spec": spec}]
@@ -125,7 +125,8 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
 
 @pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
 def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
-    # The node can attach only two volumes. One is the shared volume, and the other is the pod's own volume.
+    # Each of the two nodes can attach only two volumes. So on each node, there is room for the shared volume and for
+    # one pod's own volume.
     assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
 
 

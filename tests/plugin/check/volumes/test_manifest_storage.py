@@ -39,7 +39,7 @@ def _made(item: Object, namespace: str = "", **spec: Any) -> Object:
 
 
 def _completed(claim: Object) -> Object:
-    """Return the spec of a claim completed with the fields that the API server requires."""
+    """Return the spec of a claim, and add the fields that the API server requires."""
     return {**ONE_GIB, **{key: value for key, value in claim.items() if value != []}}
 
 

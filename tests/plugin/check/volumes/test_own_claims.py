@@ -1,4 +1,7 @@
-"""Test the claims that each pod gets for itself, from ephemeral volumes and from a StatefulSet's claim templates."""
+"""Test the claims that are created for a single pod.
+
+They come from ephemeral volumes and from a StatefulSet's claim templates.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Schema = dict[str, Any]
 
 
 class Samples:
-    """Makes values. No text and no number is used twice."""
+    """Makes values. Each text and each number is used only once."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(710001)
@@ -39,7 +39,8 @@ class Samples:
         return schema["enum"][-1] if schema.get("enum") else word
 
     def each(self, schema: Schema) -> Iterator[Any]:
-        """Yield values to try for a field: each value of an enumeration, true and false, or one other value."""
+        """Yield the values to try for a field: each choice of an enumeration, true and false, or a single other value.
+        """
         if schema.get("type") == "boolean":
             yield from (True, False)
         elif schema.get("enum"):
@@ -49,13 +50,13 @@ class Samples:
 
 
 def fields(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Yield the path and the schema of each field of an object, but not of the fields below."""
+    """Yield the path and the schema of each direct field of an object."""
     for key, each in schema.get("properties", {}).items():
         yield (*path, key), each
 
 
 def pod_fields(pod: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of a pod spec at this path, of its first container, and of both security contexts."""
+    """Yield the fields of the pod spec at this path and of its first container, and of both security contexts."""
     container = at(pod, "containers")
     for path, each in ((place, pod), ((*place, "containers", 0), container)):
         yield from fields(each, path)

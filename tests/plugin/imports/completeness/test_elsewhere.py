@@ -1,6 +1,7 @@
 """Test the import's notes on fields that it leaves out.
 
-If a note says that the chart has no such value, this is true, and each value of the chart that a note names exists.
+If a note says that the chart has no such value, the chart must really have none. If a note names a value of the chart,
+this value must exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test that no field of a job is dropped silently: each field of the CRDs becomes a value or is listed."""
+"""Test that no field of a job is dropped silently: the import makes a value of each field of the CRDs, or lists it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ ROLES = {
 CRDS = ("MPIJob v2beta1", "MPIJob v1", "PyTorchJob v1", "TFJob v1", "MXJob v1")
 TRAINER = module_sources.folder("github.com/kubeflow/trainer/v2@v2.3.0") / "manifests/base/crds"
 RUNTIMES = (("parallelism",), ("template", "spec", "containers", 0, "command", 0))
-# Fields that are not tested as a whole. The fields of blocks are tested one by one, and numbers of pods must have
-# certain values.
+# The test does not try these fields as a whole. It tries the fields inside a block such as `containers` one by one, and
+# a number of pods allows only certain values.
 PARTS = {"containers", "replicas", "template", "replicatedJobs", "trainer"}
-# Fields that need not be carried over: names of objects, and fields of the runtime that the Trainer replaces.
+# Fields that the import need not carry over: names of objects, and fields of the runtime that the Trainer replaces.
 NEEDLESS: tuple[Path, ...] = (
     (0, "name"),
     ("runtimeRef", "name"),
     *(("runtimePatches", 0, key) for key in ("manager", "time")),
     *(("runtime", "spec", "template", "spec", "replicatedJobs", 0, "template", "spec", *path) for path in RUNTIMES),
 )
-# Values that need not be listed, because every run of the chart has this value.
+# If a field has this value, the import need not list it, because every run of the chart behaves in this way.
 SAME: dict[str, Any] = {
     "operator": "All",
     "mpiImplementation": "OpenMPI",

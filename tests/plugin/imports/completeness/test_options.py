@@ -38,7 +38,8 @@ STARTS = {
     DEEPSPEED: "deepspeed",
     SRUN: "srun",
 }
-# Options of mpirun and similar programs on how to run the program. The imported command keeps these options unchanged.
+# Options that tell mpirun or a similar program how to run the user's program, for example as a Python module. The
+# imported command keeps these options unchanged.
 OF_PROGRAM = {"no-python", "m", "module"}
 # A text and a number that occur nowhere else in a command line.
 WORD, NUMBER = "zq1x", "710001"
@@ -76,7 +77,7 @@ def _told(draft: Draft) -> str:
 def _lines() -> Iterator[tuple[str, str]]:
     """Yield command lines.
 
-    With each, yield the text that the import must carry over or list: the option's value, or the option.
+    With each, yield the text that the import must carry over or list: the value of the option, or the option itself.
     """
     for starter, program in STARTS.items():
         for name in sorted(ONE[starter]):
@@ -103,7 +104,7 @@ def test_each_option_of_what_starts_the_ranks_is_carried_over_or_listed(starter:
 def _is_told(line: str, shown: str) -> bool:
     """Tell whether the import carries over the option or lists it.
 
-    If the value is a credential, or may be free text of srun, only the option's name must be listed.
+    If the value is a credential or, for srun, possibly free text, it is enough to list the option's name.
     """
     told = _told(_draft(line))
     program, option, *_ = [*line.split(), ""]
@@ -141,7 +142,7 @@ def test_unknown_flag_of_arena_leaves_the_next_one_and_is_listed_by_its_name(kin
 
 @pytest.mark.parametrize("flag", sorted(arena_flags.FLAGS - {"name", "image", "workers", "gpus", "ps"}))
 def test_flag_of_arena_has_a_value_or_a_reason_of_its_own(flag: str) -> None:
-    # The value of --namespace contains no "=". The values of other flags need one.
+    # The flag --namespace gets a plain word. All other flags get a value with "=", which some of them require.
     value = "" if flag in arena_flags.ALONE else f" {WORD}" if flag == "namespace" else f" {WORD}=1"
 
     draft = _read(f"arena submit tfjob --{flag}{value} --image=a/b:1 'python a.py'")

@@ -1,4 +1,4 @@
-"""Test that a job's numbers and policies that the values cannot express are refused, noted or listed."""
+"""Test that if values cannot express a number or a policy of a job, the import refuses it, notes it or lists it."""
 
 from __future__ import annotations
 

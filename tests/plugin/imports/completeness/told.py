@@ -1,4 +1,4 @@
-"""Tell whether a value of the source reaches the import's values, or its path is in the list of left-out values."""
+"""Tell whether the import carries a value of the source over, or lists its path among the left-out values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIQUE = re.compile(r"zq\d+x|7\d{5}")
 def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -> Iterator[str]:
     """Yield the path of each value below `path` that the import neither carries over nor lists.
 
-    Paths that end with a path in `needless` are skipped.
+    `needless` contains ends of paths. Paths that end like one of them are skipped.
     """
     values = json.dumps(draft.values())
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
@@ -38,7 +38,7 @@ def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -
 
 
 def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[str]:
-    """Import a job, and return the parts of the value at a path that the import neither carries over nor lists.
+    """Import a job. Return those parts of the value at a path that the import neither carries over nor lists.
 
     A path that a refusal names counts as listed.
     """
@@ -56,9 +56,9 @@ def _names(message: str, path: Path) -> bool:
 
 
 def _is_at(path: str, place: str) -> bool:
-    """Tell whether a listed place is this path or a block that contains it.
+    """Tell whether a path in the list is this path, or that of a block that contains it.
 
-    In the list of left-out values, a remark may follow the place.
+    In the list of left-out values, a remark may follow a path. It is ignored here.
     """
     place = re.split(r": | and |, without", place)[0]
     return bool(place) and re.fullmatch(rf"{re.escape(place)}([.\[].*)?", path) is not None

@@ -1,4 +1,8 @@
-"""Make random sources in every format. They contain credentials that no name marks, or that only a name marks."""
+"""Make random sources in every format.
+
+The sources contain credentials. For some, only a variable's or option's name shows that the value is a credential; for
+others, no name does.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from tests.plugin.imports.jobset_drafts import jobset, pod_of, replicated, runti
 
 # Each credential of these tests contains this text, and no other text contains it.
 MARK = "Zq7h"
-# Commands that log in. A credential replaces each {}.
+# Commands that log in. Each {} is replaced by a credential.
 LOGINS = (
     *("mc alias set s3 https://s3.example.com {} {}", "mc config host add s3 https://s3.example.com {} {}"),
     *("/opt/bin/mc --json alias set s3 http://minio:9000 {} {} --api S3v4", "mcli alias set s3 http://minio {} {}"),
@@ -42,7 +46,7 @@ LOGINS = (
     *("tool --ak {} --sk {}", "tool --access-id={} --access-key={}", "tool --username {} --password {}"),
     *("unzip -P {} a.zip", "7z x -p{} a.7z", "twine upload -u me -p {} a"),
 )
-# Commands with syntax that only a shell understands, and with a credential.
+# Commands that contain a credential and syntax of the shell, such as a pipe.
 OF_SHELL = (
     *("echo {} | docker login --password-stdin", "echo '{}' | huggingface-cli login", "printf '%s' {} > ~/.netrc"),
     *("echo machine a.example.com login me password {} >> ~/.netrc", "docker login --password-stdin <<< {}"),
@@ -51,7 +55,8 @@ OF_SHELL = (
     *("python -c \"wandb.login('{}')\"", "python -c 'login(token=\"{}\")'", "eval 'export TOKEN={}'"),
     "PGPASSWORD={} psql -h db",
 )
-# Names of variables. Only the name, or the form of the value, shows that their value is a credential.
+# Names of variables. Only the name of such a variable, or the form of its value (URLS), shows that the value is a
+# credential.
 NAMES = (
     *("OSS_SK", "ALIBABA_AK", "AK", "SK", "MY_AK", "S3_SK", "OSS_ACCESS_ID", "OSS_ACCESS_KEY", "ALIYUN_AK_ID", "AKID"),
     *("HF_TOKEN", "WANDB_API_KEY", "DB_PASSWORD", "S3_SECRET", "POSTGRES_USER_NAME", "USERNAME", "cosSecretId"),
@@ -97,7 +102,7 @@ class Planter:
         return [{"name": name, "value": value} for name, value in self.env().items()]
 
     def commands(self) -> list[str]:
-        """Return shell commands that log in, or that set variables to credentials."""
+        """Return shell commands that log in, or that assign credentials to variables."""
         found = [self.filled(form) for form in self.random.sample((*LOGINS, *OF_SHELL), 4)]
         return [*found, *(f"export {name}={shlex.quote(value)}" for name, value in self.env().items())]
 
@@ -125,7 +130,7 @@ class Planter:
     def beside(self, name: str) -> Job:
         """Return a sidecar or an init container that uses credentials in its command or script.
 
-        A sidecar may also use them in its probe.
+        A sidecar may also use credentials in its probe and in its postStart hook.
         """
         words = shlex.split(self.filled(self.one(*LOGINS)))
         probe = {"exec": {"command": words}} if self.random.random() < 0.3 else {"httpGet": self._header()}

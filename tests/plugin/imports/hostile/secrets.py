@@ -18,7 +18,8 @@ _NUMBERS = itertools.count(1)
 def plain() -> str:
     """Return a unique credential.
 
-    If two places had the same credential, the import would also hide it at a place where it does not recognize it.
+    The import hides a credential everywhere once it has recognized it at one place. With equal credentials, a test
+    would not notice a place where the import does not recognize one.
     """
     return f"{MARK}{next(_NUMBERS)}unterZq7hunter2"
 
@@ -99,7 +100,7 @@ def _script(start: str) -> str:
 
 
 def _beside(job: Job, role: str) -> Job:
-    """Add an init container and a sidecar that use the credentials to a pod."""
+    """Add to a pod an init container and a sidecar that use the credentials."""
     spec = pods(job, role)
     others = {"image": "a/b:1", "env": _env(PAIRS), "command": ["sh", "-c", _script("fetch")], "args": _flags(PAIRS)}
     spec["initContainers"] = [{"name": "fetch", **others}]

@@ -1,6 +1,6 @@
-"""Insert line breaks, quotes and semicolons into each text of a source.
+"""Replace each text of a source by a text with line breaks, quotes and semicolons.
 
-Test that they never become a value or command of their own.
+Test that no part of this text becomes a value or command of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def test_text_of_a_source_is_quoted_or_refused(path: Path) -> None:
 
 
 def _planted(documents: list[Any]) -> Iterator[tuple[str, str]]:
-    """For each text of the source, yield its path and a copy of the source with the hostile text at this path."""
+    """For each text of the source, yield its path and a copy of the source.
+
+    In the copy, the hostile text is at this path.
+    """
     for path in leaves(documents):
         if isinstance(Ledger(documents).get(path), str):
             changed = copy.deepcopy(documents)

@@ -18,7 +18,10 @@ SEEDS = 25
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off the console's own hiding of credentials. The chart accepts all values, so these tests need no Helm."""
+    """Turn off the console's own hiding of credentials.
+
+    The import assumes that the chart accepts all values, so these tests need no Helm.
+    """
     monkeypatch.setattr(redact, "_known", set())
     monkeypatch.setattr("distrain.imports.credentials.remember", lambda secret: None)
     monkeypatch.setattr(import_, "find", lambda: None)

@@ -40,7 +40,10 @@ def _keys(draft: Draft) -> list[str]:
 
 
 def _refusing(values: dict[str, Any]) -> tuple[str, ...]:
-    """Refuse each sidecar, and accept all other values. This function replaces the chart in these tests."""
+    """Refuse each sidecar, and accept all other values.
+
+    In these tests, this function judges values in place of the chart.
+    """
     return ("workers.sidecars[0]: is no container",) if "sidecars" in values.get("workers", {}) else ()
 
 

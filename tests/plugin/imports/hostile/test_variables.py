@@ -1,4 +1,4 @@
-"""Test that each variable in an imported command is set in `env`, set by the ranks' starter, or noted for the user."""
+"""Test that each variable in an imported command is set in `env` or by the ranks' starter, or is noted for the user."""
 
 from __future__ import annotations
 

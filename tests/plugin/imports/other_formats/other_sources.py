@@ -24,7 +24,7 @@ def draft_of(text: str, *, is_judged: bool = True) -> Draft:
 def refusal_of(text: str) -> str:
     """Return why the import refuses a source.
 
-    Return an empty text if it imports the source and can write the values file.
+    Return an empty text if the import accepts the source. In this case, assert that it can write the values file.
     """
     try:
         draft = draft_of(text, is_judged=False)

@@ -103,7 +103,7 @@ def test_each_job_of_plain_is_replaced_by_the_one_of_its_part() -> None:
 @pytest.mark.parametrize("kind", ["Service", "ServiceAccount"])
 @pytest.mark.parametrize("how", ["created", "changed", "deleted"])
 def test_objects_beside_the_job_are_changes_of_their_own(kind: str, how: str) -> None:
-    # A Service with the job's name would count as part of the job, so this Service has another name.
+    # A Service with the job's name would count as part of the job, so a Service gets another name here.
     name = "other" if kind == "Service" else JOB
     own = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
     afters: dict[str, list[Object]] = {"created": [own], "changed": [{**own, "x": 1}], "deleted": []}

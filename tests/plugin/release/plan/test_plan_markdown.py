@@ -1,4 +1,4 @@
-"""Test the parts of a Markdown plan that depend only on the plan: its heading, its refusals and its long lists."""
+"""Test the parts of a Markdown plan that follow from the Plan object alone: heading, refusals and long lists."""
 
 from __future__ import annotations
 

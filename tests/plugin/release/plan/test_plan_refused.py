@@ -1,4 +1,4 @@
-"""Test which upgrades are refused: those that change nothing, and those whose job would train from the beginning."""
+"""Test which upgrades are refused: those without any change, and those whose job would train from the beginning."""
 
 from __future__ import annotations
 
@@ -132,8 +132,7 @@ def test_new_job_starts_over_where_it_does_not_find_the_checkpoints(old: Object,
 def test_plan_compares_what_the_trainer_compares() -> None:
     compared = {path.rpartition(".")[2] for path in resume.SUBJECT}
 
-    # The trainer knows the strategy and the shapes from the arrays in the checkpoint, and the number of samples from
-    # the data.
+    # The trainer finds the strategy and the shapes in the checkpoint's arrays, and the number of samples in the data.
     assert compared - {"strategy"} == {each.name for each in fields(Subject)} - {"epoch_samples", "shapes"}
 
 

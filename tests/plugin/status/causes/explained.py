@@ -1,6 +1,6 @@
 """Read the line of `status` that says why a run does not continue, and serve events about the run.
 
-The tests of causes use both.
+Only the tests of causes use these functions.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_queue_that_says_nothing_may_not_manage_this_kind(api: FakeApi, status: 
 def test_admission_check_that_follows_the_quota_is_told(
     api: FakeApi, status: Run, state: str, message: str, then: str
 ) -> None:
-    # The issue kubernetes-sigs/kueue#9048 describes such a ClusterQueue, which has the admission check "provisioning".
+    # The ClusterQueue has the admission check "provisioning", as in the issue kubernetes-sigs/kueue#9048.
     serve(api, QUEUED)
     reserved = {"type": "QuotaReserved", "status": "True", "message": "Quota reserved in ClusterQueue team"}
     checks = [{"name": "other", "state": "Ready"}, {"name": "provisioning", "state": state, "message": message}]

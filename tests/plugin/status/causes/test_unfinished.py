@@ -1,4 +1,4 @@
-"""Test what `status` reports about deletions that do not finish, sidecars that keep running, and init containers."""
+"""Test what `status` reports about deletions that do not finish, sidecars that do not end, and init containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _at(ago: float) -> str:
 @pytest.mark.parametrize(
     ("finalizers", "more", "then"),
     [
-        # Argo CD deletes in the foreground with PrunePropagationPolicy=foreground: argoproj/argo-cd#17465.
+        # With PrunePropagationPolicy=foreground, Argo CD deletes objects in the foreground: argoproj/argo-cd#17465.
         pytest.param([FOREGROUND], "", "wait: it is gone once its pods have ended", id="foreground"),
         # The operator that would remove this finalizer no longer exists: argoproj/argo-cd#9296.
         pytest.param(
@@ -70,7 +70,7 @@ def _states(role: str, **containers: dict[str, Any]) -> Object:
 
 
 def test_sidecar_that_outlives_the_program_is_named(api: FakeApi, status: Run) -> None:
-    # A sidecar that keeps running keeps a job from finishing: istio/istio#11045 and kubeflow/katib#1042.
+    # As long as a sidecar runs, the job cannot finish: istio/istio#11045 and kubeflow/katib#1042.
     ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": BORN}}
     serve(api, MPI, pods=[_states("launcher", launcher=ended, istio_proxy={"running": {"startedAt": BORN}}), *UP[1:]])
 

@@ -1,4 +1,4 @@
-"""The models, one per framework, of the checkpoints in this folder. They have only a few weights."""
+"""The models with which the checkpoints in this folder were saved, one per framework. They have only a few weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces the program on every rank: the eleventh batch of rank 0 contains NaN, such as a broken GPU may produce."""
+"""Replaces the program on every rank: the eleventh batch of rank 0 contains NaN, as a broken GPU may produce it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
 
-# The bad step must be one whose loss is logged, because then the loss is averaged over the ranks.
+# The bad step must be one whose loss is logged: only then is the loss averaged over the ranks.
 BAD = 10
 batches_from_beside = data.batches_from_beside
 
@@ -23,7 +23,7 @@ def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
         yield batch
 
 
-# Patch the function before the program is imported, because the program imports it by name.
+# The program imports this function with `from ... import`, so patch the function before the program is imported.
 setattr(data, "batches_from_beside", with_a_bad_one)  # noqa: B010
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Replaces the program in a TFJob's processes: one exits during the training without a goodbye.
+"""Replaces the program in a TFJob's processes: one process exits during the training without saying goodbye.
 
 The environment variable ENDS_SUDDENLY names this process.
 """
@@ -17,7 +17,8 @@ from distrain_trainer.errors import task_from_environment
 from distrain_trainer.tensorflow import processes
 
 SECONDS_OF_TRAINING = 1
-# The chief creates this file after it has connected to all processes. A server cannot find this out itself.
+# The chief creates this file after it has connected to all processes. A server cannot find out by itself whether the
+# chief has done so.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 
 connect = processes.Member.connect

@@ -1,6 +1,6 @@
 """Replaces the program on every rank: rank 1 fails after its first step.
 
-Other ranks may already be waiting for its gradients then.
+Other ranks may already be waiting for rank 1's gradients at that moment.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def failing_add(self: Progress, *arguments: Any, **named: Any) -> None:
     fail_on_rank_1()
 
 
-# With parameter servers, a worker may call only one of these two functions. Patch both functions before the program is
-# imported, because the program imports them by name.
+# With parameter servers, a worker may call only one of these two functions, so patch both. Patch them before the
+# program is imported, because it imports learning_rate with `from ... import`.
 setattr(schedule, "learning_rate", failing_rate)  # noqa: B010
 setattr(Progress, "add", failing_add)  # noqa: B010
 __main__.main(sys.argv[1:])

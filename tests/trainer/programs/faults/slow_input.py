@@ -1,4 +1,4 @@
-"""Replaces the program on every rank: reading the last rank's seventh batch takes too long for the watchdog."""
+"""Replaces the program on every rank: the last rank reads its seventh batch for longer than a step may take."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Ite
         yield batch
 
 
-# Patch the function before the program is imported, because the program imports it by name.
+# The program imports this function with `from ... import`, so patch the function before the program is imported.
 setattr(data, "batches_from_beside", with_a_slow_one)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Replaces a PyTorch program on every rank, with the bad batch of bad_batch.py.
+"""Replaces a PyTorch program on every rank. One batch is bad, as in bad_batch.py.
 
 With the argument --ahead, read the outcome of a step after the next step has begun, as on a GPU. Without --ahead, read
 the outcome of each step immediately.

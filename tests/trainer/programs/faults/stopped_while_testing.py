@@ -1,4 +1,7 @@
-"""Replaces the program on every rank: rank 1 receives SIGTERM between its last saved state and its first test batch."""
+"""Replaces the program on every rank.
+
+Rank 1 receives SIGTERM after its last state is saved and before its first test batch.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,6 @@ def with_sigterm(*arguments: Any, **named: Any) -> Iterator[Batch]:
     return evaluation_batches(*arguments, **named)
 
 
-# Patch the function before the program is imported, because the program imports it by name.
+# The program imports this function with `from ... import`, so patch the function before the program is imported.
 setattr(data, "evaluation_batches", with_sigterm)  # noqa: B010
 __main__.main(sys.argv[1:])

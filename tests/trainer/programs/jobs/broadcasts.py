@@ -1,6 +1,6 @@
 """Make 20,000 broadcasts with Horovod for MXNet.
 
-Their names are so long that C++ strings store them in separately allocated memory.
+Each broadcast has a long name, which a C++ string stores in separately allocated memory.
 """
 
 from __future__ import annotations

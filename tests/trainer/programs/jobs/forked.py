@@ -107,7 +107,10 @@ def main() -> None:
 
 
 def free_port() -> str:
-    """Return a free port below 32768. For outgoing connections, Linux uses ports from 32768 on."""
+    """Return a free port below 32768.
+
+    Linux uses ports from 32768 on for outgoing connections, so no connection takes this port in the meantime.
+    """
     while True:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("localhost", port := random.randrange(20_000, 32_768)))
@@ -117,7 +120,7 @@ def free_port() -> str:
 def end_of(processes: Sequence[Forked]) -> int:
     """Wait until all processes have succeeded, or until one has failed.
 
-    Then kill those that still run. Return the exit code.
+    Then kill the processes that are still running. Return the exit code.
     """
     while True:
         codes = [process.poll() for process in processes]

@@ -1,10 +1,10 @@
-"""Runs inside the image: start a training several times, and send a signal to one of its ranks in each start.
+"""Runs inside the image: start a training several times, and in each start send a signal to one of its ranks.
 
     python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
-Each entry of the first argument describes one start of the training. A signal is sent when the log shows the given step
-or a later one. Consecutive signals go to different ranks. The entry `end` sends no signal, but waits until the run
-ends. This program prints the output of all starts, and exits with the exit code of the last start.
+Each entry of the first argument is for one start of the training. A signal such as SIGTERM@9 is sent when the log shows
+step 9 or a later step. Consecutive signals go to different ranks. The entry `end` sends no signal, but waits until the
+run ends. This program prints the output of all starts, and exits with the exit code of the last start.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pids_of_ranks() -> list[int]:
 
 
 def name_of(environment: bytes) -> str:
-    """Return the rank or task of a process, which is in its environment.
+    """Return the rank or task that is named in the environment of a process.
 
     Return "" for the servers and the scheduler of MXNet.
     """

@@ -4,15 +4,15 @@
 
 PLAN is a JSON list with an entry [victim, lines, share] for each kill. When the log has shown `lines` steps since the
 last start, the program waits `share` times 0.15 s, and then kills the victim. If `lines` is 0, the program kills the
-victim during the restart instead. It does so `share` times the expected restart time after the previous kill.
+victim while the training restarts. This kill comes `share` times the expected restart time after the previous kill.
 
-Killed processes are restarted in the same way as in the pods. `rank N` is restarted by torchrun, or by distrain-launch
-through the sshd of a worker. If the victim is `torchrun`, all processes of its container are killed, and torchrun is
-started again. The processes of an MXJob or TFJob (`scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`) are
-restarted by distrain-run.
+Killed processes are restarted in the same way as in the pods. A rank (`rank N`) is restarted by torchrun, or by
+distrain-launch through the sshd of a worker. If the victim is `torchrun`, all processes of its container are killed,
+torchrun included, and torchrun is started again. The processes of an MXJob or TFJob (`scheduler 0`, `server 0`, `worker
+1`, `chief 0`, `ps 0`) are restarted by distrain-run.
 
 The program prints the output of all starts. The last line begins with `chaos: ` and contains the outcome of each kill.
-Its exit code is that of the last start.
+The exit code is that of the last start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ STEP = re.compile(r"(\d+)\timages/sec: ([\d.]+)")
 RESUMED = re.compile(r"resumed from \S+: step (\d+),")
 HEADER = "Step\tImg/sec"
 SECONDS_AFTER_LINE = 0.15
-# The expected time of a restart, divided by the time of the first start. The first start takes longer.
+# A restart is expected to take this part of the time that the first start took. The first start takes longer than a
+# restart.
 PART_OF_START = 0.7
 
 
@@ -48,8 +49,8 @@ PART_OF_START = 0.7
 class Kill:
     """A planned kill and its outcome.
 
-    `after_checkpoint` is True if the folder contained a complete checkpoint before the kill. It is always False if the
-    checkpoints are in S3. `seconds_to_step` is the time from the kill to the next step. It is None if another kill came
+    `after_checkpoint` is True if the folder contained a complete checkpoint before the kill, and always False if the
+    checkpoints are in S3. `seconds_to_step` is the time from the kill to the next step, or None if another kill came
     before that step.
     """
 
@@ -79,7 +80,7 @@ class Chaos:
     def hear(self, line: str) -> None:
         """Process a line of the log. If the next kill is due, start its timer.
 
-        Other processes print too, so their output may come before the trainer's output in the same line.
+        Other processes print too, so the trainer's output may begin in the middle of a line.
         """
         if HEADER in line:
             self.trains = True
@@ -112,7 +113,7 @@ class Chaos:
             processes = victims(kill.victim, self.dead)
         if self.is_over:
             return
-        # The processes that die together with the victim must not be victims of the next kill.
+        # These processes die together with the victim, so the next kill must not choose one of them.
         self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
         # A checkpoint is complete if it has a manifest, which is written last.
         kill.after_checkpoint = any(self.checkpoints.glob("*/manifest.json"))
@@ -159,7 +160,8 @@ def main() -> int:
 def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
     """Start distrain-worker on loopback.
 
-    Return the process of the command, and the part of the command that is distrain-launch up to mpirun.
+    Return the worker's process, and the beginning of the command that starts the ranks: distrain-launch with its
+    options.
     """
     folder = Path(tempfile.mkdtemp())
     key = folder / "id_rsa"
@@ -173,7 +175,7 @@ def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
     (folder / "hostfile").write_text(f"{host} slots={ranks}\n")
     options = [f"--ssh-port={port}", f"--ssh-folder={folder}"]
     worker = subprocess.Popen([str(SCRIPTS / "distrain-worker"), *options, "--grace=11"], env=environment())
-    # The restart window is one second, so the launcher does not make longer pauses after many restarts.
+    # With a restart window of one second, many restarts do not make the launcher's pauses longer.
     restarts = ["--max-restarts=1000", "--restart-window=1", f"--hostfile={folder}/hostfile"]
     return worker, [str(SCRIPTS / "distrain-launch"), *options, *restarts]
 
@@ -184,7 +186,10 @@ def environment() -> dict[str, str]:
 
 
 def victims(which: str, dead: set[int]) -> list[int]:
-    """Return the process ids to kill now: the victim's, or for torchrun those of all processes in its container."""
+    """Return the ids of the processes to kill now.
+
+    For the victim torchrun, these are all processes in its container.
+    """
     found = marked()
     if which == "torchrun":
         # Kill torchrun first, because otherwise it would restart the other processes.

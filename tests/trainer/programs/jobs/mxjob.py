@@ -4,8 +4,8 @@
 
 If AFTER_FAILURE is "end", the program ends all other processes after one has failed, as the operator does if the job is
 not restarted. If it is "wait", the other processes must end by themselves. The program prints the output of the workers
-unchanged. In front of the lines of other processes it puts the name of the process. The exit code is that of the first
-process that failed. It is 99 if another process is still running half a minute later.
+unchanged. Each line of another process is printed after the name of this process. The exit code is that of the first
+process that failed. The exit code is 99 if another process is still running half a minute later.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def main() -> None:
 
 
 def free_ports() -> int:
-    """Return a free port for which the next port is free too.
+    """Return a free port whose next port is free, too.
 
-    For outgoing connections, Linux uses ports from 32768 on, so no connection takes one of these lower ports before the
-    test uses it.
+    Linux uses ports from 32768 on for outgoing connections, so no connection takes these lower ports before the test
+    uses them.
     """
     while True:
         port = random.randrange(20_000, 32_000)
@@ -84,7 +84,7 @@ def first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
         if failed or None not in codes:
-            # This failure may have made other processes exit with 1 since the last check, so return the largest exit
+            # Since the last check, this failure may have made other processes exit with 1. So return the largest exit
             # code.
             return max(failed, default=0)
         time.sleep(0.05)

@@ -5,8 +5,8 @@ Rank 1 receives SIGTERM as soon as the script has installed a handler for it.
     python3 stopped.py SCRIPT                    as one rank, under mpirun or torchrun
     python3 stopped.py --forked SCRIPT           two ranks of PyTorch that stop, then one that goes on to the end
 
-The exit code is that of the script. With `--forked`, it is that of the rank that continues. If there is only one rank,
-it receives no signal.
+The exit code is that of the script. With `--forked`, it is the exit code of the single rank that continues. If there is
+only one rank, it receives no signal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def ask_this_process() -> None:
-    """Send SIGTERM to this process as soon as a handler for SIGTERM is installed. This is before the first step."""
+    """Send SIGTERM to this process as soon as it has a handler for SIGTERM, which is before the first step."""
     while signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGTERM)

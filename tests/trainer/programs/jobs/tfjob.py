@@ -1,10 +1,10 @@
 """Runs inside the image: run a command as every process of a TFJob on loopback, with TF_CONFIG set.
 
-The program prints the output of the chief. If the chief prints nothing, it prints the output of the other processes. As
-under the operator, the job ends when the chief ends, and the exit code is that of the chief. If the chief fails, this
-program ends all processes that still run, as the operator does with cleanPodPolicy Running. With `--without-operator`,
-the other processes must end by themselves. If a process does not end, its name is printed on stderr. With `--forked`,
-this process imports TensorFlow, and all other processes are its forks (forked.py).
+The program prints the output of the chief. If the chief prints nothing, the output of the other processes is printed.
+As under the operator, the job ends when the chief ends, and the exit code is that of the chief. If the chief fails,
+this program ends all processes that still run, as the operator does with cleanPodPolicy Running. With
+`--without-operator`, the other processes must end by themselves. If a process does not end, its name is printed on
+stderr. With `--forked`, this process imports TensorFlow, and all other processes are its forks (forked.py).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Process:
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this process ends
         out = None if name == "chief 0" else self._said
         environment = {**os.environ, "TF_CONFIG": json.dumps(told)}
-        # Only the chief and the workers see the user's modules: the chart does not mount a user's volumes in other
-        # pods.
+        # A parameter server does not see the user's modules: the chart mounts a user's volumes only for the chief and
+        # the workers.
         if name.startswith("ps"):
             environment.pop("PYTHONPATH", None)
         self.process = self.begin(command, env=environment, stdout=out, stderr=self._said)
@@ -80,10 +80,10 @@ def start(workers: int, servers: int, command: list[str]) -> list[Process]:
 
 
 def addresses(count: int) -> list[str]:
-    """Return addresses with free ports that follow each other.
+    """Return `count` addresses with free ports that follow each other.
 
-    For outgoing connections, Linux uses ports from 32768 on, so no connection takes one of these lower ports before the
-    test uses it.
+    Linux uses ports from 32768 on for outgoing connections, so no connection takes these lower ports before the test
+    uses them.
     """
     while True:
         first = random.randrange(20_000, 32_768 - count)

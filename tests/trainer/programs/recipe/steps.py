@@ -3,9 +3,9 @@
 It runs as a single process.
 
 The arguments are the framework, the decay of the moving average, the label smoothing, and one or more weight decays.
-The input is /out/given.npz. It contains the initial weights `matrix` and `bias` of a dense layer, their gradients in
-each step, and logits with labels and sample weights. The output is /out/found.npz. It contains the weights and the
-moving averages after each step, and the losses.
+The input is /out/given.npz. The input contains the initial weights `matrix` and `bias` of a dense layer, their
+gradients in each step, and logits with labels and sample weights. The output is /out/found.npz. The output contains the
+weights and the moving averages after each step, and the losses.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def loss_of_tensorflow(batch: Batch, smoothing: float) -> float:
 def main() -> None:
     framework, ema, smoothing, *decays = sys.argv[1:]
     given, found = np.load("/out/given.npz"), {}
-    # The model only flattens images. So images whose pixels are the logits give these logits.
+    # This model only flattens images. So its logits are the pixels of the images.
     images = given["logits"][:, np.newaxis, np.newaxis]
     batch = Batch(images, given["labels"], given["weights"], samples=len(images), global_samples=len(images))
     for each in ("0", smoothing):

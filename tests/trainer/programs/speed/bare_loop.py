@@ -1,9 +1,9 @@
 """Runs inside an image: train a user's model in a plain loop of the framework, and print the microseconds per step.
 
 `bare_loop.py PROGRAM STEPS` trains `small.net`, the same model as the trainer's program, on a single batch with one
-image. This loop does not check, log or save anything. If there are several ranks, it averages their gradients in the
-same way as the trainer's program, and rank 0 prints. It divides the steps into equal parts, times each part, and prints
-the median.
+image. This loop does not check, log or save anything. If there are several ranks, the loop averages their gradients in
+the same way as the trainer's program, and rank 0 prints. The loop divides the steps into equal parts, times each part,
+and prints the median.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Replaces the program in every process: train on the CPU in the precision for a GPU; see live_state.py."""
+"""Replaces the program in every process: train on the CPU, in the precision that a GPU would use (see live_state.py).
+"""
 
 from __future__ import annotations
 
@@ -43,6 +44,6 @@ if __name__ == "__main__":
     # MKL-DNN cannot compute in fp16. Without MKL-DNN, MXNet computes in fp16 on the CPU, except for products of
     # matrices.
     os.environ["MXNET_MKLDNN_ENABLED"] = "0"
-    if not holds_weights_only():  # Import MXNet only here, because a server starts to serve when MXNet is imported.
+    if not holds_weights_only():  # Importing MXNet makes a server start to serve, so do it only here.
         CHOOSE[config.framework](importlib.import_module(__main__.program_of(config)))
     importlib.import_module("live_state").main()

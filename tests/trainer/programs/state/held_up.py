@@ -11,8 +11,8 @@ from distrain_trainer import __main__
 from distrain_trainer.loop import saving
 from distrain_trainer.loop.run import Run
 
-# After STEPS_BEFORE steps, the memory that the training itself needs is known, and the buffer is allocated. The first
-# checkpoint is saved after FIRST_SAVE steps.
+# After STEPS_BEFORE steps, it is known how much memory the training itself needs, and the buffer is allocated. The
+# first checkpoint is saved after FIRST_SAVE steps.
 STEPS_BEFORE, FIRST_SAVE = 3, 6
 begin, end_step, finish = Run.begin, Run.end_step, Run.finish
 usual: list[float] = []
@@ -42,7 +42,8 @@ def end_step_and_measure(run: Run, step: int, **named: Any) -> None:
     if made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
-            # In a real run, a thread allocates the buffer. That thread ends long before the first checkpoint is due.
+            # In a real run, a thread allocates the buffer. That thread has ended long before the first checkpoint is
+            # due.
             run.buffer.reserve(saving._plan(run)[-1].end)
     end_step(run, step, **{**named, "may_save": made >= FIRST_SAVE})
 

@@ -28,7 +28,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def model_of_this_process(alive: Alive) -> Any:
-    """Return the model: the block with parameters that is part of no block but the trainer's Loss."""
+    """Return the model: the block with parameters that is part of no other block except the trainer's Loss."""
     blocks = [block for block in alive(mx.gluon.Block) if not isinstance(block, Loss)]
     parts = {id(part) for block in blocks for part in block._children.values()}
     [model] = [block for block in blocks if id(block) not in parts and [*block.collect_params()]]

@@ -25,7 +25,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
             for slot, value in kept.items():
                 yield f"optimizer.{names[id(parameter)]}.{slot}", value
         for number, group in enumerate(optimizer.param_groups):
-            # `fused` does not count as state: checkpoints of earlier versions do not contain it.
+            # `fused` is left out, because checkpoints of earlier versions do not contain it.
             kept = {key: value for key, value in group.items() if key not in ("params", "fused")}
             yield from numbers(f"group.{number}", kept)
     for scheduler in alive(torch.optim.lr_scheduler.LRScheduler):

@@ -1,8 +1,8 @@
 """Replaces the program in every process: at the end, write rank 0's state in memory to /out/live.json.
 
-It finds the model, optimizer, scheduler and scaler in the memory of the process. So it does not depend on the code that
-saves checkpoints. With STOP_AFTER=k, rank 0 receives SIGTERM after step k, as it would when its pod ends. In this case,
-the last step is the one after which the run stops.
+This script finds the model, optimizer, scheduler and scaler in the memory of the process. So it does not depend on the
+code that saves checkpoints. With STOP_AFTER=k, rank 0 receives SIGTERM after step k, as it would when its pod ends. In
+this case, the end is the step after which the run stops.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ end_step = Run.end_step
 def told(array: Any) -> dict[str, Any]:
     """Return the type, shape and digest of an array or of a number.
 
-    If it is already a description of an array on a server, return it unchanged.
+    The description of an array on a server is returned unchanged.
     """
     if isinstance(array, dict):
         return array

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# The variables of the loss scaler in Keras, and the names that they have in checkpoints.
+# Maps the variables of Keras' loss scaler to the names that they have in checkpoints.
 SCALER = {"current_loss_scale": "scaler.scale", "good_steps": "scaler.scale-steps"}
 Alive = Callable[[Any], list[Any]]
 
@@ -21,9 +21,10 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
     # Random generators do not count as state: each step seeds them from the run's seed and the number of samples seen.
     drawing = {id(generator.state) for generator in alive(tf.random.Generator)}
-    # These variables count the batches of fit, evaluate and predict, which the trainer does not call.
+    # These variables count the batches of Keras' fit, evaluate and predict, which the trainer does not call.
     counting = {id(each) for each in (model._train_counter, model._test_counter, model._predict_counter)}
-    # In half precision, Keras wraps each weight in an object that casts the weight.
+    # In half precision, Keras wraps each weight in an object that casts it. Leave out the inner weight, which would
+    # count twice.
     wrapped = {id(each._variable) for each in model.variables if hasattr(each, "_variable")}
     of_model = {id(variable) for variable in model.variables}
     for variable in alive(tf.Variable):
@@ -34,9 +35,9 @@ def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def on_servers(model: Any, graphs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of the variables on the servers: those of the model, and those of the optimizer.
+    """Yield the type and shape of each variable on the servers that belongs to the model or to the optimizer.
 
-    Skip the other variables on the servers, which are for the barrier and for requests to stop.
+    The servers also have variables for the barrier and for requests to stop. Skip these.
     """
     [graph] = graphs
     for variable in model.variables:

@@ -1,6 +1,6 @@
 """Replaces TensorFlow's Horovod program on every rank: train without dropout, and write this rank's weights to /out.
 
-The weights are written twice: once after the model is built and before rank 0 shares its weights, and once at the end.
+The weights are written twice: before rank 0 shares its weights with the other ranks, and at the end.
 """
 
 from __future__ import annotations
