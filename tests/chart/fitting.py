@@ -257,8 +257,7 @@ def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
-    """Where two values exclude each other, remove one: ServiceAccount annotations, policies, certificates, managedBy.
-    """
+    """Where two values exclude each other, drop one: ServiceAccount annotations, policies, certificates, managedBy."""
     if values.get("serviceAccountName") or not values.get("rbac", {}).get("create", True):
         values.pop("serviceAccount", None)
     sections = [values, *(values.get(section, {}) for section in ("workers", *ROLES))]

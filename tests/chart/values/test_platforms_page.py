@@ -1,5 +1,4 @@
-"""Test that values files shown on the pages render. Test that two pages together list every key missing in values.yaml.
-"""
+"""Test that the pages' values files render, and that two pages together list every key that values.yaml lacks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Test the figures of a report: times from pods with different clocks, rates, parts of a step, bytes of the all-reduce.
-"""
+"""Test a report's figures: times from pods with different clocks, rates, parts of a step, bytes of the all-reduce."""
 
 from __future__ import annotations
 

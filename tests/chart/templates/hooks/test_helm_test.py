@@ -1,5 +1,4 @@
-"""Test `helm test`. A second job with the same pods as the run makes an all-reduce, and a Pod checks the job's result.
-"""
+"""Test `helm test`. A second job with the same pods as the run makes an all-reduce, and a Pod checks its result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Test the values of the training recipe: the trainer's arguments made from them, and the rules (_validate-recipe.tpl).
-"""
+"""Test the values of the training recipe: the trainer's arguments from them, and the rules (_validate-recipe.tpl)."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ class Samples:
         return schema["enum"][-1] if schema.get("enum") else word
 
     def each(self, schema: Schema) -> Iterator[Any]:
-        """Yield the values to try for a field: each choice of an enumeration, true and false, or a single other value.
-        """
+        """Yield the values to try for a field: each choice of an enumeration, true and false, or one other value."""
         if schema.get("type") == "boolean":
             yield from (True, False)
         elif schema.get("enum"):

@@ -1,5 +1,4 @@
-"""Replaces the program in every process: train on the CPU, in the precision that a GPU would use (see live_state.py).
-"""
+"""Replaces the program in each process: train on the CPU, in the precision that a GPU would use (see live_state.py)."""
 
 from __future__ import annotations
 
