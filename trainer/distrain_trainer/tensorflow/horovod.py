@@ -44,6 +44,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    tell_refusal_by_xla,
     write_model,
 )
 
@@ -102,7 +103,9 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     run = evaluator.run
     forward = forward_of(model, is_compiled=compiles(run.config, run.log, has_gpu=has_gpu()))
-    train_step = make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
+    train_step = tell_refusal_by_xla(
+        make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
+    )
     ema.begin()
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:

@@ -55,6 +55,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    tell_refusal_by_xla,
     write_model,
 )
 
@@ -276,4 +277,4 @@ def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
         gradients = [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
         return loss, with_decay(config, gradients, model.trainable_variables)
 
-    return tf.function(gradients_of)  # type: ignore[no-any-return]
+    return tell_refusal_by_xla(tf.function(gradients_of))
