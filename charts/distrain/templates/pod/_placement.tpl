@@ -5,7 +5,7 @@ Fields that decide on which nodes the pods run.
   distrain.placement.tolerations  tolerations of a role's pods
   distrain.placement.affinity     affinity of a role's pods
 
-A role is (dict "root" <root context> "role" <role>).
+In this file, a role is (dict "root" <root context> "role" <name of the role>).
 
 For a role other than the workers, the topology policy `spread` spreads the role's own pods, and `pack` places them with
 the workers.
@@ -49,8 +49,9 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  Renders the user's tolerations, then two of the chart. The chart's tolerations limit how long a pod stays on a node
-  that is unreachable or not ready. The chart adds no toleration for a taint that the user's tolerations already cover.
+  Renders the user's tolerations, then two tolerations of the chart. The chart's tolerations limit how long a pod stays
+  on a node that is unreachable or not ready. The chart adds no toleration for a taint that the user's tolerations
+  already cover.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}

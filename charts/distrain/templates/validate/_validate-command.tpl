@@ -44,8 +44,8 @@ distrain.validate.command.starter
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders the command as a JSON list, without a leading `env` and the options and NAME=VALUE
-  arguments of `env`.
+  Takes the command. Renders the command as a JSON list. If the command starts with `env`, the list leaves out `env` and
+  its options and NAME=VALUE arguments.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}
