@@ -80,8 +80,8 @@ distrain.hooks.pod
   affinity is left out: hooks also run while the job has no pods, and an affinity to missing pods would keep the hook's
   pod Pending. A hook's pod also tolerates the taints that the workers tolerate, because the cluster may have no other
   nodes. A hook's pod calls the API server, so the token of its ServiceAccount is mounted. The grace period of a hook's
-  pod is 0, because the pod has nothing to save. With a longer grace period, it could run beside the next hook's pod,
-  because Helm 4 does not wait for its deletion.
+  pod is 0, because the pod has nothing to save. With a longer grace period, the pod could still run beside the next
+  hook's pod, because Helm 4 does not wait until a pod is deleted.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

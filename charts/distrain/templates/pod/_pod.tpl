@@ -60,9 +60,9 @@ spec:
 
 {{- /*
 distrain.pod.once
-  Takes (dict "part" <name> "of" <a role>). The name is placed, main or rest: the last word of distrain.pod.placed,
-  distrain.pod.main or distrain.pod.rest. Every pod is rendered twice: once for the content hash and once for the job.
-  The parts that do not depend on the job's name are kept in .Job.parts for the second rendering.
+  Takes (dict "part" <name> "of" <a role>). The name `placed`, `main` or `rest` selects one of the three templates
+  below. Every pod is rendered twice: once for the content hash and once for the job. The parts that do not depend on
+  the job's name are kept in .Job.parts for the second rendering.
 */}}
 {{- define "distrain.pod.once" -}}
 {{- $parts := .of.root.Job.parts -}}
@@ -75,7 +75,7 @@ distrain.pod.once
 
 {{- /*
 distrain.pod.placed, distrain.pod.main, distrain.pod.rest
-  Take a role. They do not read the job's name.
+  Take a role. These templates do not read the job's name.
 */}}
 {{- define "distrain.pod.placed" -}}
 {{- include "distrain.pod.common" . }}
@@ -311,7 +311,7 @@ distrain.pod.first
 {{- /*
 distrain.pod.userContainer
   Takes a role. This init container needs requests and limits, because a quota or the QoS class Guaranteed may require
-  them. They equal the main container's requests and limits. They do not make the whole pod larger, because the two
+  them. They equal the main container's requests and limits. They do not increase what the pod requests, because the two
   containers never run at the same time.
 */}}
 {{- define "distrain.pod.userContainer" -}}
