@@ -94,7 +94,8 @@ distrain.context
 {{- end -}}
 {{- end -}}
 {{- /*
-Nulls stay in mpi, where a null means that the chart must not set the key, and in global, which the chart does not own.
+The nulls in mpi and global are kept. In mpi, a null means that the chart must not set the key. The map global does not
+belong to the chart.
 */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
 {{- /* Walking through all maps takes time, so the nulls are removed only if there are any. */ -}}
@@ -166,7 +167,7 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
   "names" (dict)
   "parts" (dict)
 ) -}}
-{{- /* Each name in this list may use the names before it. */ -}}
+{{- /* The order matters, because a name can be built from the names before it in this list. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}

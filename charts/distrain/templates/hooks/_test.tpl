@@ -1,5 +1,5 @@
 {{- /*
-`helm test`: a second job with the same pods as the release's job, whose ranks run an all-reduce.
+`helm test` starts a second job with the same pods as the release's job. The ranks of this second job run an all-reduce.
 
   distrain.test.missing   why the release has no test; empty if it has one
   distrain.test.values    values of the test's job

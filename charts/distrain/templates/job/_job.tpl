@@ -6,7 +6,7 @@ The job's resource, and the fields that several kinds have in common.
   distrain.job.documents      the scripts' ConfigMap and the job's resource
   distrain.job.pods           number of pods that have to run at the same time
   distrain.job.policy         run policy of a Kubeflow resource
-  distrain.job.policyFields   the given fields of the run policy
+  distrain.job.policyFields   the fields of the run policy that the caller lists
   distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
 `helm test` renders a second job from its own root context, which has the key `variant: test`. The objects of this
@@ -118,9 +118,9 @@ suspend: true
 distrain.job.restartPolicy
   Takes the root context.
 
-  With restartPolicy ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without a
-  limit. If a pod fails with an exit code below 128, the job fails at once, and the pod's log stays. If only the program
-  in a pod fails, the script that is process 1 restarts the program, without a new pod.
+  With restartPolicy ExitCode, the operator replaces every pod that was killed or deleted (exit code 128 or more),
+  however often that happens. If a pod fails with an exit code below 128, the job fails at once, and the pod's log
+  stays. If only the program in a pod fails, the script that is process 1 restarts the program, without a new pod.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
 {{- empty .Values.job.maxRestarts | ternary "Never" .Job.facts.restartPolicy -}}

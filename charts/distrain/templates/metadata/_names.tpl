@@ -83,9 +83,9 @@ distrain.names.alias
 
 {{- /*
 distrain.names.run
-  Takes the root context. nameOverride and fullnameOverride do not change the run's folder, so that a run resumes from
-  its checkpoints after it was renamed with them. Release names cannot contain a dot, so the dot before the alias is
-  unambiguous.
+  Takes the root context. The folder does not depend on nameOverride and fullnameOverride, so a run that was renamed
+  with them still finds its checkpoints. Release names cannot contain a dot, so <release>.<alias> is never the name of
+  another release.
 */}}
 {{- define "distrain.names.run" -}}
 {{- $alias := include "distrain.names.alias" . -}}

@@ -77,7 +77,8 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  Renders the user's affinity. For the topology policy `pack`, adds a pod affinity to the pods that hold ranks.
+  Renders the user's affinity. With the topology policy `pack`, it also renders a pod affinity, which places the role's
+  pods near the pods that hold ranks.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

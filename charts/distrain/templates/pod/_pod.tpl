@@ -16,7 +16,7 @@ Pods of every kind and role.
   distrain.pod.sidecars     the user's containers, completed with a securityContext
   distrain.pod.first        init containers of a role's pods, native sidecars included
   distrain.pod.userContainer  init container that writes an /etc/passwd with the pod's user
-  distrain.pod.more         the pod fields of the user's podSpec, and fields that depend on the role
+  distrain.pod.more         fields from the user's podSpec, and fields that differ between roles
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
   distrain.pod.ranksGrace   seconds after SIGTERM within which the ranks must stop
 
@@ -221,7 +221,7 @@ distrain.pod.resources
   - CPU has no limit by default: a throttled rank slows down all other ranks.
 
   - The user's `resources` are merged over these requests and limits. The container uses the resource claims in
-    resources.claims. If that list is not set, the container uses all claims of the pod.
+    resources.claims. If resources.claims is not set, the container uses all claims of the pod.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -273,8 +273,8 @@ resources:
 distrain.pod.sidecars
   Takes (dict "root" <root context> "containers" <containers> "native" <true, false or absent>). Renders a list. If
   "native" is true, the list has only the containers with restartPolicy Always. If "native" is false, the list has only
-  the others. Each container gets a securityContext, because the Pod Security Standard applies to every container of a
-  pod.
+  the other containers. Each container gets a securityContext, because the Pod Security Standard applies to every
+  container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}

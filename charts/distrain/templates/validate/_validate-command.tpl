@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  Every rank would run a program such as mpirun, and each mpirun would start all ranks again.
+  If `command` began with mpirun, every rank would run mpirun, and each mpirun would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
