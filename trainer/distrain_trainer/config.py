@@ -127,7 +127,7 @@ class Config(Recipe):
             )
         if self.tensorboard and not self.output:
             raise ArgumentError(
-                "trainer.tensorboard: event files need a place, and output.uri is empty; set it, or set "
+                "trainer.tensorboard: event files are written below output.uri, which is empty; set it, or set "
                 "trainer.tensorboard to false"
             )
         if self.compile and self.framework == "mxnet":

@@ -327,8 +327,8 @@ class Cluster:
         answer = self._write("DELETE", _path(resource, namespace), {**options, "preconditions": {"uid": uid}})
         what = f"{resource.kind} {resource.name}"
         if answer.status == 403:
-            words = f"you may not delete {what}; ask for a role that allows `delete` on {resource.kind.lower()}s"
-            raise ForbiddenError(words)
+            role = f"a role that allows `delete` on {resource.kind.lower()}s"
+            raise ForbiddenError(f"you have no permission to delete {what}; ask for {role}")
         if answer.status not in (200, 202, 404):
             raise refusal(answer, what, self.server)
         return uid

@@ -107,7 +107,8 @@ def _size(draft: Draft, kind: str) -> None:
     for key, default, target in counts:
         number = str(draft.ledger.get((key,), default))
         if number and not number.isdecimal():
-            raise ValuesError(f"{draft.origin}: --{key}: is {quoting.value(number)}; write a whole number there")
+            words = f"is {quoting.value(number)}, but must be a whole number; correct it"
+            raise ValuesError(f"{draft.origin}: --{key}: {words}")
         if number:
             draft.carry(target, int(number), (key,))
     for role, section in SECTIONS.items():

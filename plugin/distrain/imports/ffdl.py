@@ -119,9 +119,7 @@ def _number(draft: Draft, key: str, default: int, origin: str) -> int:
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     if not isinstance(found, int) or isinstance(found, bool):
-        raise ValuesError(
-            f"{origin}: {key}: is {quoting.literal(found)}, and a worker takes a whole number; write one there"
-        )
+        raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}, but must be a whole number; correct it")
     return found
 
 

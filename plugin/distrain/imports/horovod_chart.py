@@ -50,7 +50,8 @@ def read_horovod_chart(data: dict[str, Any], origin: str) -> Draft:
 def _size(draft: Draft, origin: str) -> None:
     number = draft.ledger.get(("worker", "number"), NUMBER)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise ValuesError(f"{origin}: worker.number: is {quoting.literal(number)}; write a whole number there")
+        words = f"is {quoting.literal(number)}, but must be a whole number; correct it"
+        raise ValuesError(f"{origin}: worker.number: {words}")
     draft.carry(("workers", "replicas"), number, ("worker", "number"))
     if draft.ledger.get(("worker", "podManagementPolicy")) == "Parallel":
         draft.know(("worker", "podManagementPolicy"))

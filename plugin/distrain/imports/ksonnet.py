@@ -90,7 +90,7 @@ def _size(draft: Draft, origin: str) -> None:
     for key, default in (("workers", WORKERS), ("gpu", 0), ("initTimeout", TIMEOUT)):
         found = ledger.get((key,), default)
         if not str(found).isdecimal():
-            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}; write a whole number there")
+            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}, but must be a whole number; correct it")
         numbers[key] = int(found)
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}

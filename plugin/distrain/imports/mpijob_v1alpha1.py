@@ -97,7 +97,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
     most = translation.number(per_node, PER_NODE)
     if total >= most and total % most:
         raise translation.refuse(
-            path, f"is {total}, not a multiple of {text(per_node)} ({most}), but a worker is a whole node; change one"
+            path, f"is {total}, but must be a multiple of {text(per_node)} ({most}), the size of a worker; change one"
         )
     each = min(total, most)
     if translation.source.get(per_node) is None:

@@ -97,7 +97,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        words = f"no start of that run had whole workers, that is, a multiple of {work.size.slots} ranks"
+        words = f"that run never trained on a multiple of {work.size.slots} ranks (whole workers)"
         raise ValuesError(f"--record: {words}; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1

@@ -142,7 +142,7 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
             f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name another server with --endpoint"
         )
     if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
-        words = "your AWS credentials may not read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
+        words = "your AWS credentials have no right to read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 

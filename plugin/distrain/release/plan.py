@@ -204,8 +204,8 @@ def _ended(planned: Plan, before: Before) -> str:
 def _made_anew(planned: Plan, before: Before) -> str:
     """Return how to run the job once more."""
     if before.owner:
-        return f"Remove it from git, let {before.owner} delete it, and add it anew"
-    return f"`helm uninstall {planned.release} {before.helm_flags}` and install it anew"
+        return f"Remove the release from git, let {before.owner} delete it, and add it again"
+    return f"`helm uninstall {planned.release} {before.helm_flags}` and install the release again"
 
 
 def _again(before: Before) -> str:

@@ -110,7 +110,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
             then = rest if recorded.has_finished(record) else again
-            return f"{release}: the run {ended}, as its record says, and its job was removed since; {then}"
+            return f"{release}: according to its record, the run {ended}; its job was removed since; {then}"
         words = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
         return f"{words}; {again}"
     words = f"{release}: is a Helm release, but has no job of distrain's chart"

@@ -87,7 +87,7 @@ def has_reached(run: Run, goal: str) -> bool:
     if step is not None and step >= wanted:
         return True
     if word == Word.SUCCEEDED and step is None:
-        words = f"the run has succeeded, but its last step is unknown, and so is whether it reached --for {goal}"
+        words = f"the run has succeeded, but its last step is unknown, so perhaps it did not reach --for {goal}"
         raise GoneError(f"{run.name}: {words}; name its record with --record, or wait for Succeeded")
     if word == Word.SUCCEEDED:
         raise GoneError(

@@ -165,7 +165,8 @@ def test_change_that_nothing_applies_is_refused_in_the_comment_too(plan_of: Plan
 
     assert (outcome.code, outcome.out.splitlines()[0]) == (2, "### `run1`: would be refused")
     assert "- **Refused:** podLabels: MPIJob run1: " in outcome.out
-    assert "Remove it from git, let the tool that applies it delete it" in outcome.err.replace("or remove", "Remove")
+    told = outcome.err.replace("or remove", "Remove")
+    assert "Remove the release from git, let the tool that applies it delete it" in told
 
 
 def test_plan_is_also_text_and_json(plan_of: PlanOf) -> None:

@@ -88,8 +88,8 @@ def test_run_policy_in_the_spec_is_carried() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"gpus": 12, "gpusPerNode": 8}, "spec.gpus: is 12, not a multiple of spec.gpusPerNode (8)"),
-        ({"processingUnits": 3, "processingUnitsPerNode": 2}, "spec.processingUnits: is 3, not a multiple of"),
+        ({"gpus": 12, "gpusPerNode": 8}, "spec.gpus: is 12, but must be a multiple of spec.gpusPerNode (8)"),
+        ({"processingUnits": 3, "processingUnitsPerNode": 2}, "spec.processingUnits: is 3, but must be a multiple of"),
         ({"gpus": 1, "replicas": 1}, "spec: has gpus, replicas, which exclude each other"),
         ({}, "spec: has no gpus and no replicas; write one of gpus, processingUnits and replicas there"),
         ({"gpus": 0}, "spec.gpus: is 0, and the job needs a whole number above 0"),

@@ -133,7 +133,7 @@ def _replicas(job: Job, role: str, number: object) -> Job:
         (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
         (
             _replicas(pytorch_job(), "Worker", "two"),
-            "spec.pytorchReplicaSpecs.Worker.replicas: is 'two'; write a whole number",
+            "spec.pytorchReplicaSpecs.Worker.replicas: is 'two', but must be a whole number",
         ),
         (
             _changed(mpi_job(), "Worker", containers=[]),

@@ -255,7 +255,7 @@ def test_job_that_may_not_be_deleted_is_reported(api: FakeApi, tmp_path: Path) -
     api.troubles[path] = [200, 403]
     cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
 
-    with pytest.raises(ForbiddenError, match=r"^you may not delete MPIJob run1; ask for a role that allows"):
+    with pytest.raises(ForbiddenError, match=r"^you have no permission to delete MPIJob run1; ask for a role"):
         ending.end(cluster, [JOB], "team", "run1", print)
 
 

@@ -205,7 +205,7 @@ def test_model_that_keeps_its_arrays_is_accepted() -> None:
     ],
 )
 def test_model_that_changes_its_arrays_is_refused(now: dict[str, Any], change: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"^trainer\.model: {change}, but the model must keep"):
+    with pytest.raises(ArgumentError, match=rf"^trainer\.model: {change}, but a step must not"):
         require_same_model({f"model.{name}": field for name, field in now.items()}, {"model.a": WEIGHT})
 
 

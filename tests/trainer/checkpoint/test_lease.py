@@ -83,7 +83,7 @@ def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(FolderStore, "write_if", conflict)
 
-    with pytest.raises(UnavailableError, match=r"HEAD cannot be written: the store says each time that it has"):
+    with pytest.raises(UnavailableError, match=r"HEAD cannot be written: the store refuses each write, because the"):
         lease.change(checkpoint="1-10")
     assert not lease.is_fenced
 

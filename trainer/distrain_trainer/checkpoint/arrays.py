@@ -108,8 +108,8 @@ def require_same_model(fields: Fields, start: Fields) -> None:
             )
             change = " before a training step and ".join(texts)
             raise ArgumentError(
-                f"trainer.model: {name} is {change} after it, but the model must keep the arrays of its start; create "
-                "it when the model is built, and keep its type and shape"
+                f"trainer.model: {name} is {change} after it, but a step must not add or remove arrays, or change "
+                "their type or shape; create it when the model is built, and keep its type and shape"
             )
 
 

@@ -72,7 +72,7 @@ class Lease:
                 else:
                     self.head = new
                     return
-        why = "the store says each time that it has changed since it was read"
+        why = "the store refuses each write, because the file has changed since it was read"
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} cannot be written: {why}")
 
     def require(self) -> None:

@@ -204,7 +204,8 @@ class CachedReader:
             yield
         except OSError as error:
             self.is_off = True
-            remedy = "free some of it, or lower data.cache.size" if error.errno in FULL else "mount a writable volume"
+            is_full = error.errno in FULL
+            remedy = "free some disk space, or lower data.cache.size" if is_full else "mount a writable volume"
             print(
                 f"{VALUE}.folder: {self.cache.folder} cannot be written: {error.strerror}; the training goes on "
                 f"without this cache; {remedy}",

@@ -157,7 +157,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     files = found[0][0]
     filled = next((file for file in files if file.samples), None)
     if filled is None:
-        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
+        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give shards with samples")
     first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
     cache = Cache(Path(config.cache), config.cache_size) if config.cache else None

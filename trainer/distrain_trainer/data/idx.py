@@ -66,7 +66,7 @@ def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
             f"{labels_name}; upload the two files that belong together"
         )
     if len(images) == 0:
-        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload one that does")
+        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload a file with images")
     return Arrays(images, labels)
 
 

@@ -92,8 +92,8 @@ def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> 
     for parameter in parameters:
         if parameter not in used:
             raise ArgumentError(
-                f"trainer.model: the forward pass of {name} does not use its parameter {parameter}, and MXNet trains "
-                "only models that use all; use it, or leave it out of the model"
+                f"trainer.model: the forward pass of {name} does not use its parameter {parameter}, but MXNet "
+                "requires that all parameters are used; use it, or leave it out of the model"
             )
 
 

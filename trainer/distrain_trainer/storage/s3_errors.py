@@ -48,8 +48,8 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
         )
     if code in ("AccessDenied", "Forbidden", "403"):
         return StorageError(
-            f"{store.value}: the keys of s3.secretName may not {verb} {store.uri} at {where} ({code}); "
-            f"grant them that, or correct {store.value}"
+            f"{store.value}: the keys of s3.secretName have no permission to {verb} {store.uri} at {where} ({code}); "
+            f"grant them this permission, or correct {store.value}"
         )
     return StorageError(answer)
 

@@ -45,14 +45,21 @@ Facts derived from the values, computed once. Every template that renders a reso
 distrain.context
   Takes the root context. All templates of one rendering share the root context, so only the first call computes .Job.
 
-  - isReal: every real cluster serves apiregistration.k8s.io. Helm's built-in list, used without a cluster, lacks it.
+  - isReal: every real cluster serves apiregistration.k8s.io. Without a cluster, Helm uses a built-in list of API
+    versions, which lacks this group.
+
   - slots: one rank per GPU; a worker without GPUs has one rank.
-  - volumeRoles: without a command, the roles that read or write files. A user's command may itself be on a volume, so
-    with a command all roles mount the volumes, except the MPI launcher. If a volume can be attached to only one node at
-    a time, a launcher that mounts it could not start on another node than the workers.
+
+  - volumeRoles: if `command` is not set, only the roles that read or write files mount the volumes. A user's command
+    may itself be on a volume. So with a command, all roles mount the volumes, except the MPI launcher. If a volume can
+    be attached to only one node at a time, a launcher that mounts the volume could not run on another node than the
+    workers.
+
   - metricsRoles: a TFJob's chief has no rank, but if the trainer serves metrics, the chief serves the run's step and
     loss.
+
   - checkpointRoles: only the trainer uses this emptyDir, and only if checkpoint.uri is empty.
+
   - hasReplaceHook: without rbac.create the chart makes no Role, so the hook needs replace.serviceAccountName.
 */}}
 {{- define "distrain.context" -}}
@@ -87,7 +94,8 @@ distrain.context
 {{- end -}}
 {{- end -}}
 {{- /*
-Nulls stay in mpi, where a null means that the chart must not set the key, and in global, which the chart does not own.
+The nulls in mpi and global are kept. In mpi, a null means that the chart must not set the key. The map global does not
+belong to the chart.
 */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
 {{- /* Walking through all maps takes time, so the nulls are removed only if there are any. */ -}}
@@ -159,7 +167,7 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
   "names" (dict)
   "parts" (dict)
 ) -}}
-{{- /* Each name in this list may use the names before it. */ -}}
+{{- /* The order matters, because a name can be built from the names before it in this list. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}
@@ -168,9 +176,9 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
 
 {{- /*
 distrain.context.prune
-  Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes such keys
-  only if values.yaml has them. The roles' maps are merged before that, because a null in a role's map also removes the
-  key that the role would inherit from the top level.
+  Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes a key
+  with the value null only if values.yaml has the key. The roles' maps are merged before the nulls are removed, because
+  a null in a role's map also removes the key that the role would inherit from the top level.
 */}}
 {{- define "distrain.context.prune" -}}
 {{- $map := . -}}

@@ -18,9 +18,9 @@ distrain.kinds.read
 
 {{- /*
 distrain.kinds.facts
-  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds to
-  the map `facts` the operator's facts, then the kind's, then the version's. A later value of the same fact overrides an
-  earlier one. An unknown version adds no facts.
+  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds
+  three groups of facts to the map `facts`: first the operator's, then the kind's, then the version's. A later value of
+  the same fact overrides an earlier one. An unknown version adds no facts.
 */}}
 {{- define "distrain.kinds.facts" -}}
 {{- $version := dict -}}

@@ -12,9 +12,10 @@ The values of each role's pods: the role's section of the values, merged over th
 distrain.roles.section
   Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the role's values to the map `into`.
 
-  - Maps are merged by key, and lists by the names of their items: the role's entry replaces the top-level entry. The
-    items of tolerations and envFrom have no names, so the role's items are appended to the top-level items. A top-level
-    string applies only to roles that do not set the string themselves.
+  - Maps are merged by key. Lists are merged by the names of their items: an item of the role replaces the top-level
+    item of the same name. The items of tolerations and envFrom have no names, so the role's items are appended to the
+    top-level items. A top-level string applies only to roles that do not set the string themselves.
+
   - env, volumes and volumeMounts are merged in _env.tpl and _volumes.tpl instead, because not every role gets their
     top-level values.
 */}}

@@ -43,8 +43,9 @@ distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
   The pod templates are hashed, because operators never change an existing pod. Fields that the operator applies to a
-  running job (`live` in schemas/kinds.yaml) are not hashed, and neither is the size, unless a new size replaces the
-  job. The container's lifecycle hooks are not hashed, because they do not affect the training.
+  running job (`live` in schemas/kinds.yaml) are not hashed. The number of workers is hashed only if a new number
+  replaces the job (.Job.isReplaced). The container's lifecycle hooks are not hashed, because they do not affect the
+  training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}
@@ -71,7 +72,8 @@ distrain.hash.fixedPlain
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
   A Job's failure policy and its pod template, including labels, are immutable, so they are hashed. The number of
-  workers is hashed only if a new size replaces the job (.Job.isReplaced). Otherwise it can change while the job runs.
+  workers is hashed only if a new number replaces the job (.Job.isReplaced). Otherwise the number can change while the
+  job runs.
 */}}
 {{- define "distrain.hash.fixedPlain" -}}
 {{- $job := .root.Job -}}

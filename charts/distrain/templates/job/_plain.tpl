@@ -23,8 +23,8 @@ distrain.plain.parts
 
 {{- /*
 distrain.plain.resource
-  Takes (dict "root" <root context> "job" <the job's name>). Renders YAML documents. The RBAC objects for the Job that
-  makes the SSH key are not part of them.
+  Takes (dict "root" <root context> "job" <the job's name>). Renders YAML documents. The documents do not include the
+  RBAC objects for the Job that makes the SSH key.
 */}}
 {{- define "distrain.plain.resource" -}}
 {{- range $index, $part := include "distrain.plain.parts" .root | fromJsonArray -}}

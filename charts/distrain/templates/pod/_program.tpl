@@ -53,8 +53,8 @@ distrain.program.torchrun
 
   torchrun reads the number of pods, their ranks and the rendezvous endpoint from the operator's PET_* variables. A job
   of fixed size with one rank per pod needs no torchrun, because the operator sets RANK and WORLD_SIZE for the program.
-  In such a job torchrun could even hang. If a worker's torchrun restarts while the Master's old torchrun still runs, it
-  joins the old rendezvous, and both wait for each other forever.
+  In such a job torchrun could even hang. If a worker's torchrun restarts while the Master's old torchrun still runs,
+  the new torchrun joins the old rendezvous, and the two wait for each other forever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}

@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  Every rank would run a program such as mpirun, and each mpirun would start all ranks again.
+  If `command` began with mpirun, every rank would run mpirun, and each mpirun would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
@@ -44,8 +44,8 @@ distrain.validate.command.starter
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders the command as a JSON list, without a leading `env` and the options and NAME=VALUE
-  arguments of `env`.
+  Takes the command. Renders the command as a JSON list. If the command starts with `env`, the list leaves out `env` and
+  its options and NAME=VALUE arguments.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}

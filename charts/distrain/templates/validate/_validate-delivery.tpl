@@ -1,6 +1,6 @@
 {{- /*
-Rules for trainer.delivery. With its value `chart`, the chart delivers the trainer into an image that does not contain
-it.
+Rules for trainer.delivery. If trainer.delivery is `chart`, the chart delivers the trainer into an image that does not
+contain the trainer.
 */}}
 {{- define "distrain.validate.delivery" -}}
 {{- $image := .Values.image -}}

@@ -51,7 +51,7 @@ distrain.validate.network.policy
 
 {{- /*
 distrain.validate.network.subnets
-  values.yaml sets network.excludeInterfaces to [lo], so the rule accepts network.subnets together with [lo].
+  The default of network.excludeInterfaces is [lo], so the rule accepts network.subnets together with this default.
 */}}
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}

@@ -52,8 +52,8 @@ distrain.validate.pod.sizes
 {{- /*
 distrain.validate.pod.containers
   Operators find the main container by its name or position, and add init containers with fixed names, so the user's
-  containers must have other names. A role's container may have the name of a top-level container in the same list,
-  which it then replaces.
+  containers must have other names. If a role's container has the name of a top-level container in the same list, the
+  role's container replaces the top-level container.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
 {{- $operators := list -}}
@@ -102,8 +102,9 @@ distrain.validate.pod.containers
 {{- /*
 distrain.validate.pod.container
   Takes (dict "root" <root context> "container" <container> "at" <its path> "isSide" <whether it has to be a native
-  sidecar>). An operator or API server that does not know native sidecars drops the field restartPolicy. kubelet would
-  then run the container as an ordinary init container, and start the main container only after this one has exited.
+  sidecar>). An operator or API server that does not know native sidecars drops the field restartPolicy. Then kubelet
+  runs the container as an ordinary init container, and starts the main container only after the init container has
+  exited.
 */}}
 {{- define "distrain.validate.pod.container" -}}
 {{- $job := .root.Job -}}
@@ -121,8 +122,8 @@ distrain.validate.pod.container
 
 {{- /*
 distrain.validate.pod.containerSecurity
-  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <path from there to the fields of
-  its securityContext; "securityContext." if absent>).
+  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <text>). "prefix" is the path from
+  "at" to the fields of the container's securityContext; its default is "securityContext.".
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}

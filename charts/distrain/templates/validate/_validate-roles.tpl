@@ -202,7 +202,7 @@ distrain.validate.roles.claims
 {{- /*
 distrain.validate.roles.security
   ssh refuses a private key if the user who runs ssh owns the file and a group may read it. Root owns the mounted key,
-  and fsGroup lets a group read the key. So ssh as root would refuse it.
+  and fsGroup lets a group read the key. So ssh would refuse the key if root runs ssh.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}

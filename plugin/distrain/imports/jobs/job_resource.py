@@ -141,7 +141,7 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
             raise ValuesError(f"{origin}: {place}: must be a mapping of keys; correct it there")
         count = Ledger(specs[name]).get(("replicas",), 1)
         if not isinstance(count, int) or isinstance(count, bool):
-            words = f"is {quoting.literal(count)}; write a whole number there"
+            words = f"is {quoting.literal(count)}, but must be a whole number; correct it"
             raise ValuesError(f"{origin}: {place}.replicas: {words}")
 
 

@@ -284,10 +284,10 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("framework: {name: pytorch}", "framework.command: is missing; write the program of the learners there"),
         (
             "learners: 1.5\nframework: {name: pytorch, command: a}",
-            "learners: is 1.5, and a worker takes a whole number",
+            "learners: is 1.5, but must be a whole number",
         ),
         ("worker: {number: 3}", "master.args: is missing, so the master runs nothing"),
-        ("worker: {number: x}\nmaster: {args: [a]}", "worker.number: is 'x'; write a whole number there"),
+        ("worker: {number: x}\nmaster: {args: [a]}", "worker.number: is 'x', but must be a whole number"),
         ("ks generate openmpi a --secret b", "image: is missing; name the image there"),
         ("ks generate openmpi a\nks generate openmpi b", "has 2 lines `ks generate openmpi`; only one"),
         ("ks generate openmpi 'a", "has a quote that is not closed"),
@@ -305,7 +305,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
         ("arena submit sparkjob --image=a b", "arena submit sparkjob: is not read; write one of mpijob, mpi,"),
-        ("arena submit tf --image=a --workers=x b", "--workers: is x; write a whole number there"),
+        ("arena submit tf --image=a --workers=x b", "--workers: is x, but must be a whole number; correct it"),
         ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",

@@ -189,7 +189,7 @@ def test_job_that_has_ended_is_not_left_at_nothing_changes(
 
     told = list(lines(plan("run1", before, replace(next_of(mpi_job()), values=values)), before, has_trainer=True))
 
-    again = f"run1: {words}. `helm uninstall run1 {FLAGS}` and install it anew, under the same name: {then}"
+    again = f"run1: {words}. `helm uninstall run1 {FLAGS}` and install the release again, under the same name: {then}"
     assert told == ["run1: nothing changes", *([again] if words else [])]
 
 
