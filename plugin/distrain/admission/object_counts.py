@@ -41,5 +41,5 @@ def usage_of_kind(api_version: str, kind: str) -> Units:
 
 
 def is_complete(name: str, *, has_operator: bool) -> bool:
-    """Tell whether the plugin knows all objects of a job that use this resource of a quota."""
+    """Tell whether the plugin can count all of a job's objects that use up the quota's resource `name`."""
     return name in COMPLETE or (name in SERVICES and not has_operator)

@@ -1,4 +1,4 @@
-"""Define the APIs that a cluster serves, in the form that Helm reads."""
+"""Define a cluster's capabilities: its version and the APIs that it serves, as Helm's flags take them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """List objects page by page.
 
-The pods of a large cluster take a gigabyte of memory. So no page is kept, and the caller processes each item as soon as
-it arrives.
+All pods of a large cluster together would take a gigabyte of memory. So the caller processes each item as soon as it
+arrives, and no page is kept in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class Summable(Protocol):
-    """A result that can be added: each of two processes computes it for one half of a list."""
+    """A result that supports `+`.
+
+    Two processes compute such results, each for one half of a list, and then the two results are added.
+    """
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -47,7 +50,7 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class ExpiredError(UnreachableError):
-    """The API server no longer has the state of the cluster that the first pages of a list show."""
+    """A list cannot be read to its end, because the API server no longer has the state that its first pages show."""
 
 
 class Listing(Generic[Item]):
@@ -124,7 +127,7 @@ class Listing(Generic[Item]):
 
 
 class PodListing(Listing[CountedPod]):
-    """The list of pods, in protobuf after the first page if the server supports it."""
+    """The list of pods. The first page is JSON, and the other pages are protobuf if the server supports this."""
 
     _accept_more = f"{PROTOBUF},{JSON}"
 

@@ -146,7 +146,7 @@ def no_log(answer: Answer, what: str, server: str) -> DistrainError:
 def _right(words: str) -> str:
     """Return the missing right in the API server's words.
 
-    If the API server's message names no right, return `get` and `list`.
+    If the API server's message does not say which right is missing, return `get` and `list`.
     """
     denied = DENIED.search(words)
     return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"

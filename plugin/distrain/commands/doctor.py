@@ -61,7 +61,10 @@ def _helm() -> semver.Version | str:
 
 
 def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
-    """Return the jobs and pods without a release. Helm is asked only about releases that have running jobs or pods."""
+    """Return the jobs and pods without a release.
+
+    To find out whether a release exists, ask Helm only about releases whose names jobs or pods in the cluster have.
+    """
 
     @cache
     def named(release: str) -> list[Resource]:
