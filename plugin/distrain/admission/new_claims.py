@@ -14,7 +14,7 @@ from distrain.workload.wording import Wording
 class NewClaims(Struct, frozen=True):
     """A number of equal claims.
 
-    With a `role`, a controller creates them from the role's claim template `name`. Without a `role`, the manifest
+    With a `role`, a controller creates the claims from the role's claim template `name`. Without a `role`, the manifest
     contains the claim, and `name` is the claim's name.
 
     The storage class in `spec` is None if it is not known.

@@ -14,9 +14,9 @@ from distrain.kube.policy import QuotaStatus, ResourceQuota
 def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> ResourceQuota:
     """Return the quota with a status that says how much the objects of its namespace use.
 
-    `replaced` is the quota in the cluster that has the same name. The usage by `pods` is computed. The usage by all
-    other objects is copied from the status of `replaced`. If the pods were not read (`pods` is None), the usage by pods
-    is copied from there, too.
+    `replaced` is the quota in the cluster that has the same name. The usage by pods is computed from `pods`. The usage
+    by all other objects is copied from the status of `replaced`. If the pods were not read (`pods` is None), the usage
+    by pods is copied from that status, too.
     """
     former = (replaced and replaced.status.used) or {}
     used = {name: amount for name, amount in former.items() if pods is None or not is_of_pods(name)}

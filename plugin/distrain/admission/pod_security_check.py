@@ -86,7 +86,7 @@ def of_containers(
 
 
 def of_contexts(pod: Pod, forbidden: Callable[[SecurityContext], Collection[str]]) -> tuple[str, list[str]]:
-    """Return who has a security context with forbidden values, such as `pod and container "a"`, and these values."""
+    """Return the forbidden values in security contexts, and say where they are, such as in `pod and container "a"`."""
     own = forbidden(pod.security)
     names, values = _collected([(container.name, forbidden(security(container))) for container in pod.containers])
     owners = [*(["pod"] if own else []), *([named("container", names)] if names else [])]

@@ -111,7 +111,7 @@ def _described_offline(request: Request) -> Described:
 def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the merged values plus the keys that derive has added to `workers`.
 
-    Helm could merge them, too, but to run Helm once more would take longer.
+    This is faster than running Helm again to merge them.
     """
     from distrain.yaml import yaml_loader
 
@@ -125,7 +125,7 @@ def _examined(
 ) -> tuple[PreparedJob, ClusterState]:
     """Read the nodes and the objects that the job depends on, from the cluster or the file.
 
-    The pods of a release with the job's name count as ended.
+    The pods of the release that the job replaces are treated as if they had ended.
     """
     options = request.options
     if not _is_offline(request):

@@ -105,7 +105,7 @@ class View:
     def _is_news(self, runs: list[Run]) -> bool:
         """Tell whether something has changed since the last line was printed.
 
-        With --wait, if only the step has changed, a line is printed at most once a minute.
+        With --wait, if only the number of the training step has changed, a line is printed at most once a minute.
         """
         gists, steps = [_gist(each) for each in runs], [each.figures.step for each in runs]
         now = time.monotonic()
@@ -218,7 +218,10 @@ class View:
             self._print(runs, clears=True)
 
     def _tell_unread(self, runs: list[Run]) -> None:
-        """Print which objects the user may not read, each only once. The lines about the runs have no room for this."""
+        """Print which objects the user may not read, each only once.
+
+        The lines about the runs have no room for such messages.
+        """
         new = [words for each in runs for words in each.unread if words not in self._unread]
         for words in dict.fromkeys(new):
             console.say(f"not read: {words}")
@@ -244,7 +247,7 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return those facts about a run whose change is worth a new line.
+    """Return facts about a run. If one of them changes, a new line about the run is printed.
 
     Steps and ages are left out, because they always change.
     """

@@ -1,4 +1,4 @@
-"""Define a cluster's capabilities: its version and the APIs that it serves, as Helm's flags take them."""
+"""Define what Helm must know about a cluster to render a chart: its version and the APIs that it serves."""
 
 from __future__ import annotations
 

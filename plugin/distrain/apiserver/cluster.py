@@ -169,7 +169,7 @@ class Cluster:
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """Yield the pods on these nodes and the pods without a node.
 
-        Each node is a separate request, because the API server answers such requests from its cache.
+        Each node's pods are read with a separate request, because the API server answers such requests from its cache.
         """
         names = iter([*nodes, ""])
         # All threads take their next node name from one shared iterator.

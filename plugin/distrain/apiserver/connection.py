@@ -147,8 +147,8 @@ class Connection:
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
         """Send a GET request with a long-lived response. Raise UnreachableError if the server does not respond.
 
-        The stream fails if no byte arrives for a time that is `seconds` longer than the read timeout of other requests.
-        There is no retry, because only the caller knows where to continue.
+        The read timeout is `seconds` longer than that of other requests. There is no retry, because only the caller
+        knows where to continue.
         """
         question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)

@@ -56,8 +56,8 @@ class ExpiredError(UnreachableError):
 class Listing(Generic[Item]):
     """The list at a path of an API server; `what` names the list in messages.
 
-    All pages show the state that the cluster had at the first page. Raises ExpiredError if the server no longer has
-    this state.
+    All pages show the state that the cluster had when the first page was read. Raises ExpiredError if the server no
+    longer has this state.
     """
 
     # The Accept header of the requests for all pages after the first. It names the preferred content type first.

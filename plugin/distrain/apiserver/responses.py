@@ -99,7 +99,8 @@ class WatchEvent(Struct):
 class Page(Struct, Generic[Item]):
     """The items of a page.
 
-    The items are required: an answer without items is no empty list, but comes from another kind of server.
+    The field `items` is required: a response without this field is not an empty list, but comes from a server that is
+    not an API server of Kubernetes.
     """
 
     items: list[Item] | None

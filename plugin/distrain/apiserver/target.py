@@ -70,7 +70,7 @@ class Target(Struct, frozen=True):
     def kubectl_cluster_flags(self) -> str:
         """Return the flags of a `kubectl` command about nodes, about namespaces, or about another namespace.
 
-        The text begins with a space. It is empty if the target is the kubeconfig's current context.
+        The text is empty if the target is the kubeconfig's current context. Otherwise it begins with a space.
         """
         return "".join(f" {flag}" for flag in self._given("--context"))
 

@@ -77,7 +77,7 @@ class Watch(Generic[Item]):
         return list(self._objects.values())
 
     def silence(self) -> tuple[float, UnreachableError | None]:
-        """Return how many seconds ago the API server stopped answering (0 if it answers), and the last error."""
+        """Return the number of seconds since the API server stopped answering (0 if it answers), and the last error."""
         since = self._silent_since
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 

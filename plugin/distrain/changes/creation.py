@@ -30,7 +30,7 @@ def create(request: Request, uninstalled: int = 0) -> int:
 
 @before_changes()
 def _accepted(request: Request, uninstalled: int) -> RenderedJob:
-    """Return the job to install; raise an error if it does not fit now and the user has not asked to wait.
+    """Return the job to install; raise an error if it neither fits nor may wait for free capacity.
 
     With --dry-run, also print it.
     """

@@ -109,7 +109,9 @@ def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> Re
 
 
 def _own_values(request: Request, place: Place) -> dict[str, Any]:
-    """Return the values of the Application, overridden by its parameters: Argo CD passes both to Helm in the same way.
+    """Return the values of the Application, overridden by the Application's parameters.
+
+    Argo CD passes them to Helm in the same way.
 
     Raise ValuesError if the chart's schema refuses the values.
     """

@@ -62,7 +62,8 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers with an attach limit under which the order of the pods decides how many pods fit."""
+        """Return the CSI drivers whose attach limit makes the number of pods that fit depend on the order of the pods.
+        """
         limits = self.constraints.attach_limits
         found = {
             driver
@@ -136,8 +137,7 @@ def take(
 
 
 def over(pods: Iterable[CountedPod]) -> OverPods:
-    """Return an OverPods function: it calls the function that it is given with these pods, without reading pods again.
-    """
+    """Return an OverPods function that reads no pods: it passes these pods to the function that is its argument."""
     return lambda use: use(pods)
 
 

@@ -110,8 +110,8 @@ def namespace_of(job: Job, namespace: str) -> str:
 def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
     """Return the release's pods.
 
-    The caller counts the nodes' resources that these pods use as free. So pods that are being deleted are left out:
-    they still use their resources.
+    The caller treats the resources of these pods as free. So pods that are being deleted are left out, because they
+    still use their resources.
     """
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
     return [

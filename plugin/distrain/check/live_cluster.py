@@ -134,7 +134,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
 
 
 def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
-    """If the place of a new volume may depend on the free storage of its CSI driver, read the free storage."""
+    """If the free storage of a CSI driver decides where a new volume can be created, read this free storage."""
     storage = "/apis/storage.k8s.io/v1"
     if not makes_volumes(job, found):
         return found
@@ -184,7 +184,7 @@ class _Reader(Struct):
 
         Return None if the user may not read the list, or the cluster is too old to serve it.
 
-        If the result is None, the caller adds the list to what was not judged.
+        If the result is None, the caller reports that these objects were not judged.
         """
         try:
             return self.cluster.read_list(path, item, what)

@@ -138,7 +138,7 @@ def _runs_on(gpu: Group, role: PodRole, given: Mapping[str, str]) -> bool:
 
 
 def _devices(needs: Needs, group: Group) -> Mapping[str, int]:
-    """Return the InfiniBand devices of a node, under the resource names that the values request."""
+    """Return a node's number of InfiniBand devices under each of the resource names that the values request."""
     return dict.fromkeys(needs.rdma, group.instance.infiniband) if group.instance.infiniband else {}
 
 

@@ -63,7 +63,7 @@ def _helm() -> semver.Version | str:
 def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
     """Return the jobs and pods without a release.
 
-    To find out whether a release exists, ask Helm only about releases whose names jobs or pods in the cluster have.
+    Helm is asked only about the releases that are named in the labels of jobs and pods.
     """
 
     @cache

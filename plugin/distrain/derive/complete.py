@@ -43,8 +43,8 @@ Measure = Callable[[Callable[[], "Job"], str], Room]
 class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags for values.
 
-    `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` does
-    other work of the caller while Helm renders the job.
+    `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` is
+    called while Helm renders the job, so that the caller can do other work in this time.
     """
 
     helm: Helm

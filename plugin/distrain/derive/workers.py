@@ -63,7 +63,7 @@ class Work(Struct):
     def is_in_resources(self, path: Path) -> bool:
         """Tell whether `resources` in the values has a request or limit for the CPU or memory at `path`.
 
-        Then workers.cpu or workers.memory must not be derived, because it would contradict `resources`.
+        If it has, workers.cpu or workers.memory must not be derived, because the derived value would contradict it.
         """
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 

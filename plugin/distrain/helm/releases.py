@@ -58,7 +58,8 @@ class Operation(Struct, frozen=True):
     `more` are the flags of Helm about the revision, as the user gave them. `uninstalled` is the last revision of a
     release that was uninstalled with --keep-history and is now installed again. `uninstalled` is 0 if there is no such
     release. `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number
-    of workers. Without server-side apply, Helm overwrites fields that someone else has changed even if this is false.
+    of workers. Without server-side apply, Helm overwrites fields that someone else has changed, even if
+    `forces_conflicts` is false.
     """
 
     name: str

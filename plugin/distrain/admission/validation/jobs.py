@@ -95,7 +95,7 @@ def _of_hostname(name: str, completions: int) -> Iterator[str]:
 def _generated(job: kube.Workload) -> dict[str, str]:
     """Return the labels that the API server adds to the pod template and whose value is the Job's name.
 
-    They are invalid if the Job's name is no valid label value.
+    These labels are invalid if the Job's name is no valid label value.
     """
     return {} if job.spec.manual_selector else dict.fromkeys(OF_NAME, job.metadata.name)
 

@@ -69,7 +69,7 @@ def _of_training_operator(version: Version, job: kube.Workload) -> Iterator[str]
 def _of_roles(kind: str, field: str, roles: Iterable[str]) -> Iterator[str]:
     """Validate the names of the roles.
 
-    The operator's webhook distinguishes upper and lower case in these names, but the operator's controller does not.
+    The operator's webhook distinguishes upper and lower case in role names, but the operator's controller does not.
     """
     known = KUBEFLOW[kind].roles.values()
     if kind == "PyTorchJob":

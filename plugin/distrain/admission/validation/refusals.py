@@ -60,7 +60,7 @@ def _of_name(name: str) -> list[str]:
 
 
 def mistakes(role: PodRole) -> list[str]:
-    """Return the API server's messages about the role's Job, StatefulSet or Pod, or about a pod of an operator."""
+    """Return the API server's messages about the role's Job, StatefulSet or Pod, or a pod that an operator creates."""
     return list(dict.fromkeys(_of_pods(role)))
 
 

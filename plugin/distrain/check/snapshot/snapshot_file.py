@@ -104,10 +104,7 @@ class Contents(Struct, frozen=True):
         return self.snapshot.capabilities if self.snapshot else None
 
     def served(self, api_version: str) -> set[str] | None:
-        """Return the kinds of an operator's API version that the cluster serves.
-
-        Return None if the file does not contain them.
-        """
+        """Return the served kinds of an operator's API version, or None if the file does not list the served kinds."""
         apis = self.served_of(api_version.partition("/")[0])
         parts = (api.rpartition("/") for api in apis or ())
         return None if apis is None else {kind for version, _, kind in parts if version == api_version}
@@ -344,10 +341,7 @@ def _runtime_classes(found: Contents, job: Job) -> dict[str, RuntimeClass | None
 
 
 def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
-    """Yield the objects that the job needs but that are not in the file.
-
-    Skip kinds that the file does not contain, because their objects may exist in the cluster.
-    """
+    """Yield the objects that the job needs and that the file lacks. Skip kinds that the file does not contain."""
     for kind, name in references(job):
         if found.has(kind, namespace) and name not in found.names(kind, namespace):
             yield kind, name
@@ -358,7 +352,7 @@ def _existing(
 ) -> Iterator[CountedObject]:
     """Yield those objects that exist already.
 
-    If the file lacks a kind, the release's objects of this kind are assumed to exist if its pods exist.
+    For a kind that the file does not contain, assume that the release's objects exist if its pods exist.
     """
     for each in objects:
         kind, name = each.resource.kind, each.resource.name
@@ -367,10 +361,7 @@ def _existing(
 
 
 def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:
-    """Yield the job's kinds that the cluster does not serve.
-
-    Yield none if the file does not list the kinds that the cluster serves.
-    """
+    """Yield the job's kinds that the cluster does not serve, if the file lists the kinds that the cluster serves."""
     for api_version, kind in served_by_operators(job):
         served = found.served(api_version)
         if served is not None and kind not in served:

@@ -45,7 +45,7 @@ def volume_needs(job: Job, objects: Dependencies) -> dict[str, VolumeNeeds]:
 
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
-    """Name what the check does not know about the volumes of nodes.
+    """Name what the check does not know about the volumes that are attached to nodes.
 
     The user may have no permission to read the lists of such volumes, or the snapshot does not contain them.
     """

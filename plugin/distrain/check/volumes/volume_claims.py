@@ -26,8 +26,8 @@ from distrain.workload.wording import Wording
 class Claims(Struct):
     """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
-    `changes` are the claims that are created or deleted together with the pods. `open` are claims whose volume may be
-    in an unknown location, or in different locations for the pods of a role.
+    `changes` are the claims that are created or deleted together with the pods. `open` are claims for which the
+    location of the volume is unknown, or differs between the pods of a role.
     """
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)

@@ -86,8 +86,8 @@ def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
 def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:
     """Yield a message for a volume that has several types.
 
-    The API server has an order of the types. It accepts the first type of the volume in this order, and refuses the
-    others.
+    If a volume has several types, the API server accepts the type that comes first in the API server's list of types,
+    and refuses the others.
     """
     types = volume.sources if isinstance(volume, kube.TemplateVolume) else []
     first = next((each for each in FIRST_TYPES if each in types), types[0] if types else "")
