@@ -29,7 +29,7 @@ def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
 def defaults_of(each: LimitRange) -> list[Limit]:
     """Return the LimitRange's limits for containers.
 
-    The API server's rules fill in their missing defaults: for example, a missing `default` is set to `max`.
+    Missing defaults are filled in by the API server's rules: for example, `max` is used for a missing `default`.
     """
     return [_with_own_defaults(limit) for limit in each.spec.limits or () if limit.type == "Container"]
 

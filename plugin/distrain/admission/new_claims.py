@@ -12,7 +12,7 @@ from distrain.workload.wording import Wording
 
 
 class NewClaims(Struct, frozen=True):
-    """A number of equal claims.
+    """A number of equal persistent volume claims.
 
     With a `role`, a controller creates the claims from the role's claim template `name`. Without a `role`, the manifest
     contains the claim, and `name` is the claim's name.

@@ -36,7 +36,7 @@ def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequ
 
 
 def needs_whole_pods(quota: ResourceQuota) -> bool:
-    """Tell whether the quota counts what a snapshot does not contain: other fields of pods, or pods that have ended."""
+    """Tell whether the quota counts what a snapshot leaves out: some fields of pods, and pods that have ended."""
     names = quota.spec.hard or {}
     return bool(scopes_of(quota)) or "count/pods" in names or any(name.startswith("limits.") for name in names)
 

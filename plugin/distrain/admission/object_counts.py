@@ -1,4 +1,4 @@
-"""Count objects other than pods, as quotas do.
+"""Compute how much of a quota objects other than pods use.
 
 Kubernetes pkg/quota/v1/evaluator/core/registry.go, services.go
 """

@@ -95,7 +95,7 @@ def violated(standard: Standard, pod: Pod) -> str:
 
 
 def _checks(standard: Standard) -> list[Check]:
-    """Return the newest version of each check in the standard."""
+    """Return the checks of the standard, each in the newest version that the standard and the API server have."""
     # policy/registry.go: populate
     bounds = [minor for minor in (standard.minor, standard.server) if minor is not None]
     known = [each for each in CHECKS[standard.level] if all(each.since <= minor for minor in bounds)]

@@ -242,7 +242,7 @@ class Cluster:
         return self.read_optional(_path(resource, namespace), kube.Workload, what)
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
-        """Return a namespace's objects of a kind that creates pods, or nothing if the cluster lacks the kind."""
+        """Return a namespace's objects of a kind that creates pods, or [] if the cluster does not serve the kind."""
         return self._list_if_served(paths.of_kind(api_version, kind, namespace), kube.Workload, f"{kind.lower()}s")
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:

@@ -265,7 +265,7 @@ class _Memory:
         self._all = memoryview(b"")
 
     def add(self, part: bytes, start: int) -> int:
-        """Write a part at a position, and return the position after the part."""
+        """Write a part of the body at the position `start`, and return the position after the part."""
         end = start + len(part)
         if end > len(self._all):
             larger = memoryview(bytearray(2 * end))

@@ -74,7 +74,7 @@ class Listing(Generic[Item]):
     def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
         """Return the result of `use` for all items.
 
-        If the list is long, two processes share it. `use` must not keep any item.
+        If the list is long, two processes share the work. `use` must not keep any item.
         """
 
         def use_pages(pages: Iterator[Answer]) -> Sum:

@@ -26,7 +26,8 @@ from distrain.request.request import Request, before_changes, refuse_disabled
 def current_release(request: Request, wanted: Wanted) -> Current:
     """Read the release to change, from Helm and the cluster.
 
-    `wanted` returns the values that the command asks for. If Argo CD manages the job, the refusal names these values.
+    `wanted` returns the values that the command asks for. If Argo CD manages the job, an error tells the user to write
+    these values in git.
     """
     request.reach()
     found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)

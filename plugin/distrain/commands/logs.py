@@ -80,7 +80,7 @@ class Logs:
             console.say(f"not read: {words}{more}")
 
     def _output(self) -> str:
-        """Return a hint where the run's output may be, if not in a log: below the release's value output.uri."""
+        """Return a hint for a run without logs: its output may be below output.uri, a value of the release."""
         from distrain.redact import redact
 
         target, uri = self._cluster.target, None

@@ -263,8 +263,8 @@ def _figures(given: Given, body: str) -> list[Figure]:
 def _says(text: str, values: Mapping[str, Any]) -> bool:
     """Tell whether the text contains exactly these values.
 
-    The result may be False although the values are equal, because Helm reads large numbers as floats. So after False,
-    the caller asks Helm.
+    The result may be False although the values are equal, because Helm reads large numbers as floats. So if the result
+    is False, the caller asks Helm whether the values are equal.
     """
     try:
         found = yaml_loader.load(text)

@@ -19,8 +19,8 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and their free capacity.
 
-    `job` gives the scheduling rules of the workers. The size of its workers is ignored, because this size is derived
-    later.
+    `job` gives the scheduling rules of the workers. The size of the job's workers is ignored, because this size is
+    derived later.
     """
 
     state: ClusterState

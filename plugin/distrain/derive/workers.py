@@ -40,7 +40,7 @@ Lines = dict[Path, Line]
 class Work(Struct):
     """Values while they are being completed: `own` holds what the user set, `full` the chart's defaults merged with it.
 
-    `before` holds what an earlier run derived, `notes` the messages for the user.
+    `before` holds the values that an earlier run derived, and `notes` holds messages for the user.
     """
 
     own: dict[str, Any]
@@ -63,7 +63,8 @@ class Work(Struct):
     def is_in_resources(self, path: Path) -> bool:
         """Tell whether `resources` in the values has a request or limit for the CPU or memory at `path`.
 
-        If it has, workers.cpu or workers.memory must not be derived, because the derived value would contradict it.
+        If so, workers.cpu or workers.memory must not be derived, because the derived value would contradict
+        `resources`.
         """
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 

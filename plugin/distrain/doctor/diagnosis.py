@@ -64,7 +64,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def jobs(self) -> list[Finding]:
-        """Return the findings about the kinds of jobs that can run, if this is known."""
+        """Return the findings about all kinds of jobs, except kinds that certainly cannot run."""
         return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
 
     @property

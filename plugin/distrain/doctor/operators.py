@@ -1,7 +1,7 @@
 """Find a cluster's operators from the APIs that it serves and from its Deployments.
 
-Pure functions. Every user may discover APIs. Deployments show the versions of the operators, but users often may not
-read them.
+Pure functions. Every user has permission to list the APIs that a cluster serves. Deployments show the versions of the
+operators, but users often have no permission to read Deployments.
 """
 
 from __future__ import annotations

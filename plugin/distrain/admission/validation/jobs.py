@@ -86,7 +86,7 @@ def _of_indexes(spec: kube.WorkloadSpec) -> Iterator[str]:
 
 
 def _of_hostname(name: str, completions: int) -> Iterator[str]:
-    """Validate the hostname of an Indexed Job's last pod, which consists of the Job's name and the pod's index."""
+    """Validate the hostname of an Indexed Job's last pod: the Job's name, a hyphen, and the pod's index."""
     hostname = f"{name}-{completions - 1}"
     if name and completions > 0 and names.dns_label(hostname):
         yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {hostname}")

@@ -89,7 +89,7 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
     capabilities: Capabilities | None = None
 
     def has(self, kind: str, namespace: str) -> bool:
-        """Tell whether the file contains all objects of the kind, either of the namespace or of the cluster."""
+        """Tell whether the file contains all objects of this kind in this namespace, or in all namespaces."""
         return kind in self.read and (not self.read[kind] or namespace in self.read[kind])
 
 

@@ -236,7 +236,9 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _each_once(found: Contents, flag: str) -> Contents:
-    """Return the contents without repeated objects: users join the outputs of several `kubectl get`, which may overlap.
+    """Return the contents without repeated objects.
+
+    A file has them if a user joins outputs of `kubectl get` that overlap.
 
     Raises ValuesError if two objects with the same name differ.
     """

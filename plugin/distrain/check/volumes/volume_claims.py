@@ -111,7 +111,7 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return a rule for every pod of the role, under the claims' common name.
+    """Return the rule with a claim name that all pods of the role share, so that one rule applies to all of them.
 
     A rule about a volume that exists or is reserved for one pod is returned unchanged.
     """
