@@ -118,8 +118,7 @@ def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
 
 
 def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
-    """Return the names of the init containers that the operator adds, if the namespace refuses the pod because of them.
-    """
+    """If the namespace refuses the pod because of init containers of the operator, return these containers' names."""
     init = pod.spec.init_containers or ()
     own = [each for each in init if each.name not in INIT_CONTAINERS]
     added = [each.name for each in init if each.name in INIT_CONTAINERS]

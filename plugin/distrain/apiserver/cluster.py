@@ -162,8 +162,7 @@ class Cluster:
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use_all))
 
     def pods(self) -> Iterator[CountedPod]:
-        """Yield all pods that have not ended, of all namespaces; raise ExpiredError if the list expires before its end.
-        """
+        """Yield all pods that have not ended, of all namespaces; raise ExpiredError if the list expires too early."""
         return self._pods(NOT_ENDED).items(self._connection)
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:

@@ -50,7 +50,7 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class ExpiredError(UnreachableError):
-    """A list cannot be read to its end, because the API server no longer has the state that its first pages show."""
+    """A list cannot be read to its end: the API server has dropped the state of its first pages."""
 
 
 class Listing(Generic[Item]):

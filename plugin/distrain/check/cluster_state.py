@@ -62,8 +62,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers whose attach limit makes the number of pods that fit depend on the order of the pods.
-        """
+        """Return the CSI drivers whose attach limit makes the number of fitting pods depend on the pods' order."""
         limits = self.constraints.attach_limits
         found = {
             driver

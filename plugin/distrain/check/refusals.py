@@ -160,8 +160,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
 
 
 def _found(part: Job, namespace: str, find: Find) -> Dependencies:
-    """Return what the roles of the job in one namespace depend on, as if the manifest's policies and namespace existed.
-    """
+    """Return what the job's roles in one namespace depend on, as if the manifest's policies had been created."""
     return with_namespace(with_policies(find(part, namespace), part.policies, namespace), namespace)
 
 

@@ -35,8 +35,7 @@ def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
 
 
 def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return key and value of the first label in the nodeSelector that a node with the labels `given` can never have.
-    """
+    """Return key and value of the nodeSelector's first label that a node with the labels `given` can never have."""
     pairs = sorted(selector.items())
     return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
 

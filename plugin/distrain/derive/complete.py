@@ -281,8 +281,7 @@ def _expected(work: Work, lines: Lines) -> dict[str, Any]:
 
 
 def _stale(work: Work, lines: Lines) -> list[str]:
-    """Return one message for each derived value that the file lacks, that is outdated, or that is not needed any more.
-    """
+    """Return one message for each derived value that is missing in the file, outdated, or not needed any more."""
     found = []
     for path, line in lines.items():
         before = work.before.get(path)

@@ -296,8 +296,7 @@ def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tu
 
 
 def _is_refused(kind: Kind, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
-    """Tell whether Pod Security Admission refuses all jobs of this kind, because the operator adds an init container.
-    """
+    """Tell whether Pod Security Admission refuses all jobs of this kind because of the operator's init container."""
     if not isinstance(own, kube.Named) or _level(own) != "restricted":
         return False
     added = [version.init_container for version in kind.versions if version.name in versions]

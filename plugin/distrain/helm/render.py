@@ -70,8 +70,7 @@ class Template(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Values from different inputs: all inputs merged, only flags and files, only files, and only the chart's defaults.
-    """
+    """Values of all inputs merged, of the user's flags and files, of the files alone, and of the chart's defaults."""
 
     merged: dict[str, Any]
     given: dict[str, Any]

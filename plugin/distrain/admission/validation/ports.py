@@ -22,8 +22,7 @@ def of_ports(path: str, ports: Sequence[kube.Port]) -> Iterator[str]:
 
 
 def of_host_ports(path: str, containers: Sequence[kube.Container]) -> Iterator[str]:
-    """Yield a message for each container port whose host port is already used by an earlier container port of the pod.
-    """
+    """Yield a message for each container port that has the same host port as an earlier container port of the pod."""
     taken: set[str] = set()
     for container, item in enumerate(containers):
         for index, port in enumerate(item.ports or ()):

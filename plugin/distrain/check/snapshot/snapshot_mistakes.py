@@ -33,8 +33,7 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
 
 
 def again(items: Sequence[Any]) -> dict[int, int]:
-    """Map the index of each object that repeats an earlier object's name to the index of the first object of that name.
-    """
+    """For each object that repeats an earlier object's name, map its index to the index of the earlier object."""
     # Compare only the names first, because a file may have 150,000 pods.
     if len({item.metadata.name for item in items}) == len(items):
         return {}
