@@ -182,7 +182,7 @@ def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return how much of the quota becomes free if the release's pods, their owners and the operator's objects go."""
+    """Return how much of the quota is freed once the release's pods, their owners and the operator's objects end."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():

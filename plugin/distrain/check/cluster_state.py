@@ -62,7 +62,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers whose attach limit makes the number of fitting pods depend on the pods' order."""
+        """Return the CSI drivers whose attach limit lets more or fewer pods fit, depending on the order of the pods."""
         limits = self.constraints.attach_limits
         found = {
             driver

@@ -35,7 +35,7 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
 
 
 def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
-    """If the role's anti-affinity excludes the role's own pods, yield the nodes in domains with room for several."""
+    """If the role's anti-affinity excludes its own pods, yield the nodes in domains with room for several of them."""
     if role.name in rule.roles and role.count > 1:
         room = _room(nodes, role, rule.key)
         yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)

@@ -93,7 +93,7 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 
 
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
-    """Return the message for workers that perhaps do not fit, even if each worker has its own node."""
+    """Return the message that the workers perhaps do not fit even if each worker has its own node."""
     if is_possible and not group.taint:
         room = "the GPU nodes get no taint, so other pods of the run may use the CPUs and memory that a worker needs"
         return f"workers.tolerations: {room}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
