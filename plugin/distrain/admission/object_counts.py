@@ -1,4 +1,4 @@
-"""Count objects other than pods, as quotas do.
+"""Compute how much of a quota objects other than pods use.
 
 Kubernetes pkg/quota/v1/evaluator/core/registry.go, services.go
 """
@@ -41,5 +41,5 @@ def usage_of_kind(api_version: str, kind: str) -> Units:
 
 
 def is_complete(name: str, *, has_operator: bool) -> bool:
-    """Tell whether the plugin knows all objects of a job that use this resource of a quota."""
+    """Tell whether the plugin can count all of a job's objects that use up the quota's resource `name`."""
     return name in COMPLETE or (name in SERVICES and not has_operator)

@@ -67,7 +67,10 @@ class Credentials(Struct, frozen=True):
 
 
 def sendable(value: str, what: str) -> str:
-    """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
+    """Return the value if it can be sent as an HTTP header.
+
+    Otherwise raise CredentialsError with a message that does not show the value.
+    """
     if UNSENDABLE.search(value):
         words = f"{what} contains a line break or another control character, which neither Helm nor kubectl would send"
         in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if "KUBECONFIG" in what else ""
@@ -92,7 +95,10 @@ class _Claims(Struct):
 
 
 def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
-    """Return a function that returns the provider's id-token. Only Helm and kubectl renew an expired token."""
+    """Return a function that returns the provider's id-token.
+
+    Helm and kubectl renew an expired token, but this plugin does not.
+    """
     token = (provider.config or {}).get("id-token") or ""
     own = Credentials.bearer(token, _expiry(token))
 

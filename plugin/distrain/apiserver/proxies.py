@@ -14,7 +14,7 @@ from distrain.errors import UnreachableError
 
 
 def proxy_of(server: str, own: str | None) -> str | None:
-    """Return the proxy's URL, None for a direct connection; raise UnreachableError for an unsupported proxy."""
+    """Return the proxy's URL, or None for a direct connection; raise UnreachableError for an unsupported proxy."""
     proxy, origin = (own, "proxy-url") if own else _from_environment(server)
     if not proxy:
         return None

@@ -1,4 +1,4 @@
-"""Choose the cluster and the namespace of a command. Helm and the plugin's own requests use the same.
+"""Choose the cluster and the namespace of a command, for Helm and for the plugin's own requests.
 
 Helm passes its flags to a plugin in the environment. With `python -m distrain`, --namespace, --kube-context and
 --kubeconfig are arguments, and the parser puts Helm's other flags into the environment.
@@ -70,7 +70,7 @@ class Target(Struct, frozen=True):
     def kubectl_cluster_flags(self) -> str:
         """Return the flags of a `kubectl` command about nodes, about namespaces, or about another namespace.
 
-        Each flag follows a space; the text is empty if the kubeconfig's current context is the target.
+        The text is empty if the target is the kubeconfig's current context. Otherwise it begins with a space.
         """
         return "".join(f" {flag}" for flag in self._given("--context"))
 
@@ -90,7 +90,7 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     """Choose the target from flags, then Helm's environment, then the kubeconfig's current context.
 
     In a pod without any of these, the target is the pod's own cluster. Raises UnreachableError if there is no
-    kubeconfig, ValuesError if it lacks the context.
+    kubeconfig, and ValuesError if the kubeconfig lacks the context.
     """
     overrides = _overrides()
     namespace = _said_namespace(namespace)
@@ -151,7 +151,10 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Raise ValuesError for impersonation in a pod: Helm ignores the flag there and would install as another user."""
+    """Raise ValuesError for impersonation in a pod.
+
+    Without a kubeconfig, Helm ignores impersonation, so it would install as the pod's ServiceAccount.
+    """
     if overrides.user or overrides.groups:
         words = "without a kubeconfig Helm ignores this variable; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, but this pod has no kubeconfig, only its ServiceAccount: {words}")

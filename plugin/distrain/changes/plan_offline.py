@@ -74,7 +74,7 @@ def _before(request: Request) -> Next:
 def _rendered(request: Request, source: Source) -> Next:
     """Render the release without a cluster, with the newest API version of its kind, as `template --offline` does.
 
-    Nothing is derived, because the tool that applies the files does not derive values either.
+    `derive` does not complete the values, because the tool that applies the files does not run `derive` either.
     """
     values = request.merged_values(source)
     refuse_disabled(values)

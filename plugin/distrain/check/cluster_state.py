@@ -62,7 +62,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers whose limits make the number of pods on a node depend on the order of the pods."""
+        """Return the CSI drivers whose attach limit lets more or fewer pods fit, depending on the order of the pods."""
         limits = self.constraints.attach_limits
         found = {
             driver
@@ -136,7 +136,7 @@ def take(
 
 
 def over(pods: Iterable[CountedPod]) -> OverPods:
-    """Return an OverPods function for pods that have already been read."""
+    """Return an OverPods function that reads no pods: it passes these pods to the function that is its argument."""
     return lambda use: use(pods)
 
 

@@ -1,4 +1,4 @@
-"""Count a job's GPUs: the name of their resource, and how many are needed, free, and there in total."""
+"""Count GPUs: how many a job needs, how many are free, and how many all nodes have."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SSH_VOLUME = "ssh-auth"
 
 
 def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole, say: Wording) -> Refusal:
-    """Return the refusal of those pods of a role that need an object which does not exist."""
+    """Refuse the pods of a role because the Secret, ConfigMap or ServiceAccount `what` does not exist."""
     kind, name = what
     absent, them = f"there is no {kind} {name} in namespace {namespace}", "it"
     if not found.has_namespace:

@@ -58,7 +58,10 @@ def refuse_efa(provider: str, instance: Instance | None) -> None:
 
 
 def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Like `preferred`, return the best type, but for a total of GPUs that is not yet split over workers."""
+    """Return the best instance type for a total of GPUs that is not split over workers yet.
+
+    The order of preference is the same as in `preferred`.
+    """
     given = {
         each: labels.provided(each, GPU, where.zone_label) for each in with_gpus(where.provider) if each.efa or not efa
     }

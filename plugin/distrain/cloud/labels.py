@@ -1,4 +1,4 @@
-"""Tell which labels of the workers' nodeSelector a node group gets, and which of them no node group can have."""
+"""Tell which labels in the workers' nodeSelector must be set on a node group, and which no node group can have."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ RESERVED = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io", "amazonaws.
 
 
 def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
-    """Return the labels that the provider gives each node of the group; without `zone`, the provider chooses it."""
+    """Return the labels that the provider sets on each node of the group.
+
+    If `zone` is empty, the label of the zone is left out, because the provider chooses the zone.
+    """
     names = dict.fromkeys(GROUP[instance.provider], group)
     return {**instance.labels, **names, **({ZONE: zone} if zone else {})}
 
 
 def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return key and value of the first label in a nodeSelector that a group with the `given` labels cannot have."""
+    """Return key and value of the nodeSelector's first label that a node with the labels `given` can never have."""
     pairs = sorted(selector.items())
     return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
 

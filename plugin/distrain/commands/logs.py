@@ -67,7 +67,7 @@ class Logs:
     def _tell_unread(self, source: Source, unread: Unread) -> None:
         """Say which kinds of jobs the user may not list, because the run may be of one of these kinds.
 
-        Raise the error about pods.
+        Raise ForbiddenError if the user may not list pods, except with --save.
         """
         from distrain.status.sources import Unread
 
@@ -80,7 +80,7 @@ class Logs:
             console.say(f"not read: {words}{more}")
 
     def _output(self) -> str:
-        """Return where else the run may have left its output, from the value output.uri of the release."""
+        """Return a hint for a run without logs: its output may be below output.uri, a value of the release."""
         from distrain.redact import redact
 
         target, uri = self._cluster.target, None
@@ -140,7 +140,7 @@ class Logs:
         return f"{words}; add --follow to wait for a pod"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
-        """Print which logs could not be read. Raise an error if none could be read."""
+        """Print which logs could not be read. Raise an error if no log could be read."""
         if not errors:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""

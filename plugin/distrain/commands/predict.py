@@ -84,7 +84,10 @@ def _instance(options: argparse.Namespace, values: Mapping[str, Any]) -> Instanc
 
 
 def _job(request: Request, instance: Instance | None) -> Job:
-    """Render the job. A total number of GPUs is spread over nodes of the instance type."""
+    """Render the job.
+
+    If the values have only a total of GPUs, divide it among workers that fit on nodes of the instance type.
+    """
     source = request.source
     if is_unspread(request.helm.given_values(source)):
         if instance is None:
@@ -117,7 +120,7 @@ def _refuse_small(instance: Instance | None, work: Work, flag: str) -> None:
 
 
 def _price(cost: prices.Prices | None, file: str, instance: Instance | None, work: Work) -> Price | None:
-    """Return the price of a node, and the number of workers that share the node.
+    """Return the price of a node, and the number of workers that run on one node.
 
     Raises ValuesError if the price table lacks the instance type.
     """

@@ -98,7 +98,7 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 def _labels(words: Sequence[str]) -> list[str]:
     """Return a short name for each run, which is the name of its release or of its folder.
 
-    If two runs have the same name, a number is added.
+    If several runs have the same name, a number is added to each of these names: NAME (1), NAME (2).
     """
     names = [_label(word) for word in words]
     counts, seen = Counter(names), Counter[str]()

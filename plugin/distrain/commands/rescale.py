@@ -39,8 +39,8 @@ def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
 
     The workers keep their present GPUs, if these are known.
 
-    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs, because no tool spreads a total in git over
-    workers.
+    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs. The values in git must name a number of
+    workers, because no tool divides a total in git among workers.
     """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}

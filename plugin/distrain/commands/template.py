@@ -1,6 +1,6 @@
 """Run the command `template`: print the objects that an installation would create.
 
-Helm renders them for the cluster.
+Helm renders the objects for the API versions that the cluster serves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[str]) -> str:
     """Return the manifest.
 
-    If `files` is not empty, limit it to these; raise ValuesError if one of them renders no object.
+    If `files` names templates, return only their objects; raise ValuesError if a named template renders no object.
     """
     show_only = [word for file in files for word in ("--show-only", file)]
     try:

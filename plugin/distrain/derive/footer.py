@@ -37,7 +37,7 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _parted(text: str) -> tuple[list[str], list[str]]:
-    """Separate the file's own lines from the lines with figures below HEAD."""
+    """Return the file's lines without the footer, and the footer's lines with figures, which follow the line HEAD."""
     kept: list[str] = []
     figures: list[str] = []
     inside = False

@@ -40,7 +40,7 @@ Lines = dict[Path, Line]
 class Work(Struct):
     """Values while they are being completed: `own` holds what the user set, `full` the chart's defaults merged with it.
 
-    `before` holds what an earlier run derived, `notes` the messages for the user.
+    `before` holds the values that an earlier run derived, and `notes` holds messages for the user.
     """
 
     own: dict[str, Any]
@@ -61,14 +61,18 @@ class Work(Struct):
         return path[1] in (self.own.get(path[0]) or {})
 
     def is_in_resources(self, path: Path) -> bool:
-        """Tell whether `resources` has a request or limit for CPU or memory.
+        """Tell whether `resources` in the values has a request or limit for the CPU or memory at `path`.
 
-        If so, workers.cpu or workers.memory must not be derived.
+        If so, workers.cpu or workers.memory must not be derived, because the derived value would contradict
+        `resources`.
         """
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the workers' requests or limits first, then the requests or limits at the top level of the values."""
+        """Yield the requests of workers.resources, then the requests of the top-level `resources`.
+
+        If `key` is `limits`, yield the limits instead.
+        """
         for given in (self.full["workers"].get("resources"), self.full.get("resources")):
             yield (given or {}).get(key) or {}
 
@@ -86,7 +90,7 @@ class Work(Struct):
 def lines_of(work: Work, room: Room | None) -> Lines:
     """Derive every value of `workers` that the user has not set.
 
-    `room` may be None only if `needs_nodes` returns False. Raises ValuesError if the GPUs cannot be split.
+    `room` must not be None if `needs_nodes` returns True. Raises ValuesError if the GPUs cannot be split.
     """
     lines = _spread(work, room)
     split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
@@ -197,7 +201,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _among(limits: Limits) -> str:
-    """Return a phrase for a message: among which workers the GPUs have to be divided."""
+    """Return a phrase for a message about the division of the GPUs, such as "among 4 workers (workers.replicas)"."""
     if limits.gpus:
         return f"into workers of {counted(limits.gpus, 'GPU')} (workers.gpus)"
     if limits.replicas:

@@ -1,7 +1,8 @@
 """List the rights that distrain's users need, and build RBAC objects that grant the missing rights.
 
 Pure functions. The listed rights are those that the API server checks while Helm, the plugin or kubectl work on the
-chart's objects. The chart's Roles need no further rights: their creator already has every right that they grant.
+chart's objects. To create the chart's Roles, a user must have every right that they grant; the listed rights already
+include these.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Right(Struct, frozen=True, order=True):
 class Purpose(Struct, frozen=True):
     """Something that a user does, and the rights that it needs.
 
-    A user can install a job only with the rights of every purpose that is `needed`.
+    To install a job, a user must have the rights of every purpose whose `needed` is true.
     """
 
     name: str
