@@ -150,7 +150,10 @@ def _ranks(draft: Draft, kind: str) -> None:
 
 
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
-    """Map each name in a flag such as --env a=b to its value and its index. List values of another form as left out."""
+    """Return value and index for each name in a repeated flag such as --env a=b --env c=d.
+
+    If a flag's text does not contain `sign`, which is = in this example, list it as left out.
+    """
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):
         name, has_sign, value = str(each).partition(sign)

@@ -1,4 +1,4 @@
-"""Read a source in any format, and finish its draft: remove credentials and refused values, and list unused values."""
+"""Convert a source in any format to values, remove credentials and refused values, and list what is left out."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _read_job(found: Found, origin: str) -> Draft:
 
 
 def finished(draft: Draft, judge: Judge, origin: str) -> None:
-    """List each value of the source that is not settled, and remove values that the chart refuses."""
+    """List each value of the source that no step has handled as left out, and remove values that the chart refuses."""
     for path in [*draft.ledger.unsettled()]:
         draft.lose(path, why_left_out(draft.ledger.place(path)))
     drop_doubled(draft)

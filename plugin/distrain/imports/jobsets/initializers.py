@@ -18,7 +18,10 @@ STORAGE_URI = "STORAGE_URI"
 def carry_initializers(
     translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob], training: Sequence[ReplicatedJob]
 ) -> None:
-    """Carry over the jobs that do not train; `pod` is the path of the workers' pod in the new job."""
+    """Convert the replicated jobs that do not train to initContainers of the workers, or list them as left out.
+
+    `pod` is the path of the workers' pod in the new job.
+    """
     first = {
         each.get("name")
         for job in jobs

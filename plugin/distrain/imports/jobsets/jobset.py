@@ -82,14 +82,17 @@ def _completed(translation: Translation, job: ReplicatedJob) -> list[str]:
 
 
 def begin(translation: Translation, kind: str) -> None:
-    """Set apiVersion and kind of the new job; the version is the newest of the kind."""
+    """Set apiVersion and kind of the new job; use the newest API version that this kind has."""
     translation.job.update(apiVersion=KUBEFLOW[kind].versions[0].api_version, kind=kind)
 
 
 def put_roles(
     translation: Translation, launchers: Sequence[ReplicatedJob], workers: Sequence[ReplicatedJob]
 ) -> dict[str, Path]:
-    """Copy the roles' pods into the new job. For each job, return the path of its role in the new job."""
+    """Copy the pod template of each replicated job to a role of the new job.
+
+    Return the path of the role for the name of each replicated job.
+    """
     kind = translation.job["kind"]
     base = (*SPEC, KUBEFLOW[kind].replicas)
     names = ("Worker",) if kind == "MPIJob" or len(workers) == 1 else ("Master", "Worker")

@@ -59,7 +59,7 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
 
 
 def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
-    """Say that a TrainJob's runtime is not known, which policy is assumed, and how the user can supply the runtime."""
+    """Say that a TrainJob's runtime is unknown, which mlPolicy is assumed, and how the user can supply the runtime."""
     kind, name = map(quoting.key, reference(job))
     starter = "mpirun, with the launcher as one of the nodes" if "mpi" in policy else "torchrun"
     resource = f"{kind.lower()}s.{GROUP}"
@@ -73,7 +73,10 @@ def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
 
 
 def stand_in(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a runtime that only says how the ranks start: with MPI if the TrainJob's command contains mpirun."""
+    """Return a substitute for a runtime that is not known.
+
+    It starts the ranks with mpirun if the TrainJob's command contains mpirun, otherwise with torchrun.
+    """
     ledger = Ledger(job)
     words = [str(ledger.get(("spec", "trainer", key), "")) for key in ("command", "args")]
     container = {"name": NODE, "image": IMAGE}

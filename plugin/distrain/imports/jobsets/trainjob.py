@@ -45,7 +45,10 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 
 
 def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a TrainJob. If its runtime is known, `data` contains the runtime under the key RUNTIME."""
+    """Convert a TrainJob to values of the chart.
+
+    If its runtime is known, `data` has the runtime under the key RUNTIME.
+    """
     refuse_reference(data, origin)
     translation = _translation(data, origin)
     policy = _policy(translation)
@@ -66,7 +69,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Begin the translation of a TrainJob, with a substitute if its runtime is not known."""
+    """Return the translation of a TrainJob, still without roles; an unknown runtime is replaced by a substitute."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -106,7 +109,10 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """If otherwise only the image or the command would show the framework, use the framework in the runtime's label."""
+    """Set the framework of a job that uses MPI from the runtime's label.
+
+    Without the label, the import chooses the framework by the image or the command.
+    """
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -159,7 +165,7 @@ def _metadata(translation: Translation) -> None:
 
 
 def _settings(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Carry over what the TrainJob says about the whole job, and the policies of the runtime."""
+    """Convert the TrainJob's fields for the whole job, and the policies of its runtime."""
     for key in ("suspend", "managedBy", "activeDeadlineSeconds"):
         translation.copy((*SPEC, key), (*SPEC, key))
     _gang(translation, roles)
@@ -203,7 +209,7 @@ def _size(translation: Translation, policy: str, roles: list[Role]) -> None:
 
 
 def _with_launcher(translation: Translation, number: int, roles: list[Role]) -> int:
-    """Return the number of nodes if the launcher is one of them: pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0."""
+    """Return how many nodes train if the launcher is a node, too: pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0."""
     if roles[0].job is roles[-1].job:
         return 1
     total = max(number - 1, 1) + 1

@@ -43,9 +43,9 @@ USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 
 class Launch(Struct, frozen=True):
-    """The place of the options in the source, and the numbers of workers and of ranks per worker that distrain starts.
+    """How distrain starts the ranks of an imported command: the number of workers, and the ranks (slots) per worker.
 
-    `is_open_mpi` tells whether the flags are those of Open MPI.
+    `place` is where the source has the options. `is_open_mpi` is true if the flags are those of Open MPI.
     """
 
     place: str
@@ -80,7 +80,7 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
 
 
 def _shown(option: Option) -> str:
-    """Return an option for a message. The value of an srun option is included only if it cannot be free text."""
+    """Return an option as text for a message; leave out the value of an srun option if the value may be free text."""
     name = SHORT.get(option.name, option.name)
     if option.starter != SRUN or name in SHOWN | IN_CONTAINER or option.name in ("", UNKNOWN):
         return option.shown
@@ -88,7 +88,7 @@ def _shown(option: Option) -> str:
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
-    """If mpirun replaces torchrun or a similar program, note the variables that mpirun does not set."""
+    """If mpirun replaces torchrun or a similar program, note the variables that torchrun sets and mpirun does not."""
     is_torch = draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind"))
     if (found := sorted(starters & {TORCH, ACCELERATE, DEEPSPEED})) and not is_torch:
         draft.note(
@@ -99,7 +99,7 @@ def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
 
 
 def _expected(launch: Launch, option: Option) -> int | None:
-    """Return the number that distrain uses in place of an option about the job's size; None for other options."""
+    """Return the number that distrain uses instead of an option such as -np; None if the option sets no such number."""
     ranks = launch.workers * launch.slots
     for table, number in ((SIZE, ranks), (PER_WORKER, launch.slots), (WORKERS, launch.workers)):
         if option.name in table.get(option.starter, ()):
@@ -120,7 +120,7 @@ def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> None:
-    """List the variables that mpirun passed to the ranks, but that no pod of the source sets."""
+    """List as left out the variables that mpirun passed to the ranks although no pod of the source sets them."""
     sections = ((), *((section,) for section in ("launcher", "workers", "servers", "scheduler")))
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})
@@ -130,7 +130,7 @@ def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> N
 
 
 def exported(options: Sequence[Option]) -> set[str]:
-    """Return the names of the launcher's variables that mpirun gives to the ranks."""
+    """Return the names in mpirun's -x options: mpirun gives these variables of the launcher to the ranks."""
     return {
         option.value for option in options if (option.starter, option.name) == (MPI, "x") and "=" not in option.value
     }

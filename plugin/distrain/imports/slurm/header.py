@@ -112,9 +112,9 @@ def _first(line: str) -> str:
 
 
 def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
-    """Yield number and options of each #SBATCH line before the first command.
+    """Yield the line number and the options of each #SBATCH line before the script's first command.
 
-    With `is_header=False`, yield the lines after it.
+    With `is_header=False`, yield those of each #SBATCH line after the first command.
     """
     is_before = True
     for number, line in enumerate(script.split("\n"), start=1):

@@ -1,4 +1,7 @@
-"""For sbatch options that become no value, name what replaces them. Carry over the variables of --export."""
+"""Explain which options of sbatch have no value in the chart, and what replaces them.
+
+Convert the variables of --export.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _thousands(digits: str, unit: str) -> int:
 
 
 def _place(draft: Draft, key: str) -> str:
-    """Return the source, the line and the name of an option."""
+    """Return the place of an option as text for messages: the source, the line number and the option's name."""
     line = next(entry.line for entry in reversed(entries(str(draft.ledger.get(("script",))), "")) if entry.name == key)
     return f"{draft.origin}: line {line}: #SBATCH --{key}"
 
