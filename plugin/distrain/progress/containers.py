@@ -24,14 +24,14 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield how the pod's containers have ended: the current end, and the end before the last restart."""
+    """Yield the ends of the pod's containers: of each, the current end and the end before its last restart, if any."""
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
 
 
 def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
-    """Yield the current end of a container, and the end before its last restart."""
+    """Yield how a container has ended: now, if it is not running, and before its last restart, if it was restarted."""
     for state in (status.state, status.last_state):
         if state and state.terminated:
             yield state.terminated
@@ -59,7 +59,7 @@ def out_of_memory(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 
 
 def cannot_run(pod: kube.Pod, status: kube.ContainerStatus, message: str | None) -> str | None:
-    """Return why the image cannot run the container's program, or None if the message is about something else."""
+    """Return why the image cannot start the container's program, or None if the message is about something else."""
     why = causes.of_start(one_line(message))
     value = "image.repository" if is_first(pod, status) else f"{pod.metadata.name}: container {status.name}"
     return f"{value}: the image {image_of(pod, status)} {why}" if why else None

@@ -48,7 +48,7 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remembers each failure as it was when it was first seen, and the time."""
+    """Remembers when each failure was first seen, and the failure as it was then."""
 
     since: dict[str, tuple[float, Failure]] = field(default_factory=dict)
 
@@ -143,7 +143,7 @@ def _read(cluster: Cluster, followed: Followed) -> JobState:
 def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
     """Return the logs of the pods that report steps.
 
-    If one of them reports a failure, return the logs of all running pods.
+    If one of these logs reports a failure, also return logs of other running pods.
     """
     told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
     if any(map(retried, told)):

@@ -98,9 +98,9 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
-    """Return the tool that manages the release.
+    """Return the object of Argo CD or Flux that manages the release, or None.
 
-    The objects of its revision and its running job have marks of this tool.
+    Labels and annotations of the release's objects, or of its running job, name this object.
     """
     found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
     return next(filter(None, map(owner, found)), None)

@@ -31,7 +31,10 @@ class Ownership(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The object that manages a release. Its namespace is empty if the marks do not contain it."""
+    """The object of Argo CD or Flux that manages a release.
+
+    `namespace` is empty if labels and annotations of the release's objects do not contain it.
+    """
 
     kind: str
     name: str
@@ -64,7 +67,10 @@ def _of_flux(labels: Mapping[str, str]) -> Owner | None:
 
 
 def _of_argo(found: Ownership) -> Owner | None:
-    """Parse APP or NAMESPACE_APP. The second form is used for an Application outside of Argo CD's own namespace."""
+    """Return the Application that an object's label or annotation names, as APP or as NAMESPACE_APP.
+
+    Argo CD writes NAMESPACE_APP for an Application outside of its own namespace.
+    """
     tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
     namespace, _, name = (tracking or found.labels.get(ARGO_LABEL, "")).rpartition("_")
     return Owner("Application", name, namespace) if name else None

@@ -43,7 +43,7 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Return a number followed by the name of what is counted, which is in the plural unless the number is 1."""
+    """Return a number and its noun, such as 1 step or 2 steps."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
