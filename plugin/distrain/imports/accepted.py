@@ -88,8 +88,8 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 def _target(draft: Draft, path: str) -> Target | None:
     """Return the path of the imported value that a message of the chart is about.
 
-    If several imported values contain the path in the message, return the longest path. If none does, return an
-    imported value below this path.
+    If several imported values contain the path in the message, return the longest path. If no imported value contains
+    it, return an imported value below it.
     """
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)

@@ -103,7 +103,8 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and value of each flag.
 
-    The words of the program come last. They are joined with spaces, as arena does, to the value of a flag `command`.
+    The words of the program come last: they are joined with spaces, as arena does, and yielded as a flag called
+    `command`.
     """
     place, program = 0, list[str]()
     while place < len(words):

@@ -1,8 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is treated as a credential if its name or its form is that of a credential. Fewer names match here than in
-`redact.NAMES`, because an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the
-header of a key, and the tokens of clouds and hubs.
+A value is treated as a credential if its name or its form is that of a credential. `redact.NAMES` matches more names,
+but an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the header of a key, and the
+tokens of clouds and hubs.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Draft(Struct):
         return self.settings[target].value if target in self.settings else default
 
     def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
-        """Add items to a list; all of them get the same origin."""
+        """Add items to a list in the values; the comments of all items name the same place in the source."""
         before = self.settings.get(target) or Setting([], ())
         origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))

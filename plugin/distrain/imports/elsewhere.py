@@ -23,9 +23,9 @@ VALUES = {
 
 
 def why_left_out(path: Path) -> str:
-    """Return why the value at this path is left out: the value of the chart to set instead, or that there is none.
+    """Return the reason why the value at this path is left out; it names the chart's value to set instead, if any.
 
-    The last field in the path that VALUES knows decides.
+    The last field in the path that is a key of VALUES decides.
     """
     found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
     return f"the import does not read it there; set {found}" if found else NO_VALUE

@@ -31,7 +31,7 @@ def is_values(data: Any) -> bool:
 
 
 def read_horovod_chart(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of the chart's values; raise ValuesError if a field has a wrong form."""
+    """Convert the values of stable/horovod to values of the chart; raise ValuesError if a field has a wrong form."""
     if wrong := [*forms.mistakes({key: each for key, each in data.items() if key in ("resources", "annotations")})]:
         raise ValuesError(*(f"{origin}: {mistake}" for mistake in wrong))
     ledger = Ledger(data)

@@ -90,7 +90,7 @@ class Ledger:
         return any(path[:length] in self._settled for length in range(len(path) + 1))
 
     def unsettled(self, below: Path = ()) -> Iterator[Path]:
-        """Yield the paths of the values that are not settled yet; null, {} and [] do not count as values."""
+        """Yield the paths of the values that are not handled yet; null, {} and [] do not count as values."""
         for path in leaves(self.get(below), below):
             if not self.is_settled(path):
                 yield path

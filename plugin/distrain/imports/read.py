@@ -41,7 +41,7 @@ TRANSLATED = {TRAINJOB: read_trainjob, JOBSET: read_jobset, MPIJOB: read_mpijob_
 
 
 def read(found: Found, origin: str) -> Draft:
-    """Return the draft of a source; raise ValuesError if its fields have a wrong form."""
+    """Convert a source to values of the chart; raise ValuesError if its fields have a wrong form."""
     draft = _read_job(found, origin) if found.format == JOB else READERS[found.format](found.job, origin)
     if draft.namespace and not NAMESPACE.fullmatch(draft.namespace):
         words = "a namespace's name has lower case letters, digits and -, at most 63; correct it there"

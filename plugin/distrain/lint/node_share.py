@@ -18,9 +18,9 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return the largest request of a worker that leaves enough of the node for workers on all of its other GPUs.
+    """Return how much a worker may request so that other workers can still use the node's other GPUs.
 
-    If the node has GPUs for only one worker, there is no limit: too large a request cannot leave other GPUs idle.
+    If the node has GPUs for only one worker, there is no limit, because no other worker could use the remaining GPUs.
     """
     workers = node[subject.gpu_resource] // subject.gpus
     return node.get(resource, 0) // workers if workers > 1 else sys.maxsize

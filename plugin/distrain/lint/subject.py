@@ -38,8 +38,8 @@ class Variable(Struct, frozen=True):
 class Subject(Struct, frozen=True, dict=True):
     """The rendered workers of a run, its merged values, and the nodes of its cluster if they are known.
 
-    Most rules judge only the rendered workers; rules about all pods also judge the `others`. From the values, the rules
-    take only the path for a warning.
+    Most rules judge only the rendered workers; rules about all pods also judge the `others`. The rules use the values
+    only to find the path that a warning names.
     """
 
     values: Mapping[str, Any]

@@ -166,7 +166,7 @@ def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
-    """Report the measured sizes that the constants do not explain."""
+    """Warn of measured sizes at which the run was much faster or slower than the constants predict."""
     for each in measured:
         seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
         if abs(each.seconds / seconds - 1) > MOST_MISSED:
@@ -205,7 +205,7 @@ def _links(work: Work, given: Given) -> _Links:
 
 
 def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str, ...]]:
-    """Return the link between workers, its source, and a note if it is assumed."""
+    """Return the seconds per byte between workers, the source of this number, and a note if the number is assumed."""
     if given.between:
         return BITS / given.between, f"--between {told(given.between / 1e9)}", ()
     if tested:

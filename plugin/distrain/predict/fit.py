@@ -151,7 +151,7 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
     """Return the sum of the squared relative errors of the predicted steps.
 
-    A small addition makes constants with the usual spread win if the errors are equal.
+    A small penalty makes constants with the usual spread win if the errors are equal.
     """
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2

@@ -1,4 +1,4 @@
-"""Read the all-reduce table in the log of `helm test`, and find the link between its ranks."""
+"""Read the all-reduce table in the log of `helm test`, and compute the bandwidth and latency between its ranks."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def quoted(message: str | None) -> str:
 def is_own(cause: str) -> bool:
     """Tell whether the cause alone explains the failure.
 
-    If it does not, look at the other pods, or wait for the next start, which may succeed.
+    If it does not, the log of another pod may explain it, or the next start may succeed.
     """
     return OF_OTHERS.match(cause) is None
 

@@ -24,14 +24,14 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield the ends of the pod's containers: of each, the current end and the end before its last restart, if any."""
+    """Yield each exit of the pod's containers: the current exit, and the exit before the last restart."""
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
 
 
 def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
-    """Yield how a container has ended: now, if it is not running, and before its last restart, if it was restarted."""
+    """Yield the exits of a container: the current exit if it is not running, and the exit before its last restart."""
     for state in (status.state, status.last_state):
         if state and state.terminated:
             yield state.terminated

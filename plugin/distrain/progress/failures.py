@@ -102,7 +102,7 @@ def _log_failures(log: Log) -> Iterator[Failure]:
 
 
 def _failure(pod: kube.Pod) -> str:
-    """Return why a pod has failed that its operator does not replace."""
+    """Return why a pod has failed, if its operator does not replace the pod."""
     if cause := cause_of(pod):
         return cause.words
     told = [end_of(status) for status in statuses(pod)]

@@ -1,8 +1,8 @@
 """Find the newest step in the logs of several pods, because after a restart another pod may report the steps.
 
 The times in a log come from the clock of its node, which may be minutes ahead or behind. If a program resumes from a
-checkpoint that is in another log, its own log is the newer one, whatever the times are. A node's clock is behind if a
-container started, by this clock, before its pod was created, by the API server's clock.
+checkpoint that is in another log, its own log is the newer one, whatever the times are. A container cannot start before
+its pod is created. If the times say so, the node's clock is behind the clock of the API server.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def later(line: Progress, seconds: float) -> Progress:
 
 
 def seconds_behind(pod: kube.Pod) -> float:
-    """Return by how many seconds, at least, the clock of the pod's node is behind; 0 if it does not seem behind."""
+    """Return the smallest number of seconds by which the clock of the pod's node must be behind.
+
+    Return 0 if nothing shows that the clock is behind.
+    """
     born = seconds_of(pod.metadata.creation_timestamp)
     states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
     ended = [state.terminated.finished_at for state in states if state.terminated]

@@ -49,7 +49,10 @@ class JobState(Struct, frozen=True):
 
 
 def has_started(found: JobState, job: Job) -> bool:
-    """Tell whether all pods of the roles that run as long as the job are running, or the job has already succeeded."""
+    """Tell whether all pods are running of each role that lasts as long as the job.
+
+    A job that has already succeeded counts as started, too.
+    """
     return has_succeeded(found) or all(running(found.pods, role) >= role.replicas for role in lasting(job))
 
 

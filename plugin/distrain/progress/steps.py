@@ -1,4 +1,4 @@
-"""Read how far a training is, from the log of its first rank."""
+"""Read the progress of a training from the log of its first rank."""
 
 from __future__ import annotations
 

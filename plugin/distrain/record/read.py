@@ -27,7 +27,7 @@ NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
 class RecordError(DistrainError):
-    """A record is missing, or cannot be read."""
+    """Raised because a record is missing, or cannot be read."""
 
     exit_code = 2
 
@@ -200,9 +200,9 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
-    """Give each line a larger number than the previous line of the same event has.
+    """Number the lines of each event in ascending order.
 
-    The program of a user may write no numbers.
+    A line keeps its number if that is larger than the previous one. The program of a user may write no numbers.
     """
     newest: dict[str, int] = {}
     for line in lines:

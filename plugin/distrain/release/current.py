@@ -49,7 +49,7 @@ class Current(Struct, frozen=True):
 class OwnedJob(Struct, frozen=True):
     """A running job without a Helm release.
 
-    Argo CD or Flux's kustomize-controller applies the manifests that it has rendered.
+    Argo CD, or Flux's kustomize-controller, has rendered the manifests itself and applies them.
     """
 
     resource: Resource

@@ -75,7 +75,7 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
 
 def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
-    """Return, for the report, what stays of an installation that is not undone, and how to continue."""
+    """Return, for the report, what remains of an installation that is not undone, and how to continue."""
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
         may_start = f" and may still start; {remains(release)}"

@@ -53,7 +53,7 @@ class MadeNamespace(Struct, frozen=True):
 
 
 def refuse_missing(cluster: Cluster, name: str) -> None:
-    """Raise ValuesError if the namespace does not exist. Helm would refuse it as well, but later."""
+    """Raise ValuesError if the namespace does not exist. Helm would refuse a missing namespace, too, but later."""
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except ForbiddenError:

@@ -55,7 +55,7 @@ def ownership_of(metadata: kube.Metadata) -> Ownership:
 
 
 def owner(found: Ownership) -> Owner | None:
-    """Return the object that manages the object with these marks, or None if no such object is known."""
+    """Return the object that manages an object with these labels and annotations, or None if none is known."""
     return _of_flux(found.labels) or _of_argo(found)
 
 

@@ -261,7 +261,7 @@ def _queue(job: Object) -> str:
 
 
 def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
-    """Yield one message for each value, or for each field of the job if no value is known that sets it.
+    """Yield one message for each value that would change, or for each field of the job that no known value sets.
 
     `made_anew` says how the user can create the job anew.
     """

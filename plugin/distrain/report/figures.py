@@ -141,7 +141,7 @@ class Run(NamedTuple):
         return found
 
     def times_by_ranks(self) -> dict[int | None, Times]:
-        """Return, for each number of ranks, how many seconds the steps spent on what."""
+        """Return the times of the steps (computing, saving and so on) for each number of ranks."""
         found: dict[int | None, Times] = {}
         for start in self.starts:
             if start.times.steps:
@@ -227,7 +227,7 @@ def _work(start: Line | None) -> tuple[str, ...]:
 
 
 def subject_of(start: Line | None) -> tuple[str, ...]:
-    """Return the settings, except the strategy, that must be equal if the rates of two starts are to be compared."""
+    """Return the settings, besides the strategy, that two starts must share so that their rates can be compared."""
     values = (start.values if start else None) or {}
     found = (start.model, start.framework) if start else (None, None)
     return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
@@ -280,7 +280,7 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 
 
 def _times(head: Line, steps: Sequence[Line]) -> Times:
-    """Return how many seconds a process spent on what, from its start to its last line.
+    """Return the times of a process (computing, saving and so on) from its start to its last line.
 
     The lines contain sums since the start, so the result is right even if lines in between are missing. If the step at
     the start is unknown, as in the record of a program that writes no start, the sums are counted from the first line.

@@ -41,7 +41,10 @@ NAMELESS = "check"
 
 
 class Request:
-    """What the arguments of a command name. The name of the release is None if `check` is called without a name."""
+    """The release, the chart, the values and the cluster that a command's arguments name.
+
+    The name of the release is None if `check` is called without a name.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -121,7 +124,7 @@ class Request:
     def reach(self) -> None:
         """Send the first request to the cluster. Raise UnreachableError if the cluster does not answer.
 
-        If Helm sent the first request, the user would see Helm's error if the cluster is down.
+        Otherwise Helm might send the first request. If the cluster is down, the user would then see Helm's error.
         """
         _ = self.capabilities
 
@@ -279,7 +282,7 @@ def before_changes() -> Iterator[None]:
 def import_msgspec() -> None:
     """Import msgspec without typing_extensions, whose import takes 16 ms.
 
-    The module typing has all that msgspec needs.
+    Python's own module typing has all that msgspec needs.
     """
     if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
         return

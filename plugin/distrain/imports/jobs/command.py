@@ -38,7 +38,8 @@ ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])
 class Commands:
     """The commands of a job's roles.
 
-    One step of their conversion precedes that of the variables, and one follows it.
+    They are converted in two steps, because the variables of the pods must be converted after the first step and before
+    the second one.
     """
 
     def __init__(self, draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
@@ -49,7 +50,7 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Take the variables that the ranks need out of the launcher's variables.
+        """Move variables that the ranks need from the launcher's env to the env of all pods.
 
         The ranks need the variables that mpirun passes on, and the variables that the command reads.
         """
@@ -149,7 +150,7 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Note the parts of the command that the launcher's shell ran only once.
+        """Add a note about the parts of the command that the launcher's shell ran only once.
 
         In the chart, the shell of each rank runs them.
         """
@@ -236,7 +237,7 @@ def _literals(entries: Sequence[Any]) -> dict[str, str]:
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
-    """Return mpirun's option that sets this working folder. An option that mpirun already has takes precedence."""
+    """Return mpirun's option that sets this working folder; return nothing if mpirun already has such an option."""
     given = [option.value for option in options if option.name in ("wd", "wdir")]
     if not given or given[0] == folder:
         draft.know((*role.place, "workingDir"))

@@ -38,7 +38,7 @@ def split_image(name: str) -> tuple[str, str, str]:
 
 
 def carry_image(draft: Draft, roles: Sequence[Role]) -> None:
-    """Carry over the image of the workers, its pull policy, and the Secrets and account of all pods."""
+    """Set the image of the workers, its pull policy, and the Secrets and ServiceAccount of all pods."""
     first, *others = sorted(roles, key=lambda role: role.section != "workers")
     set_image(draft, str(draft.ledger.get((*first.place, "image"), "")), (*first.place, "image"))
     _pull_policy(draft, (*first.place, "imagePullPolicy"))

@@ -161,7 +161,7 @@ def _metadata(draft: Draft) -> None:
 
 
 def _queue(draft: Draft, labels: Part) -> None:
-    """Convert Kueue's labels for the queue and the priority to the values below gang."""
+    """Convert Kueue's labels for the queue and the priority to gang.queue and gang.priorityClass."""
     targets = {QUEUE_LABEL: "queue", PRIORITY_LABEL: "priorityClass"}
     for label, key in targets.items():
         if label in labels.value:
@@ -189,8 +189,7 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
     """Set the numbers of workers and servers.
 
-    A role with neither workers nor servers, such as the launcher, has one pod in the chart; list any other number as
-    left out.
+    In the chart, every other role, such as the launcher, has one pod; list any other number as left out.
     """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}

@@ -25,7 +25,7 @@ NVIDIA = "nvidia.com/gpu"
 
 
 def carry_resources(draft: Draft, section: str, path: Path) -> None:
-    """Carry the resources of a container at this path over to the values of a section.
+    """Set cpu, memory, GPUs and resources of a section from the resources of the container at this path.
 
     Raises ValuesError if the number of GPUs is not a whole number.
     """

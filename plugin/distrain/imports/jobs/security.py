@@ -1,4 +1,4 @@
-"""Choose podSecurity and runAsUser, so that the pods have the rights of the source's pods."""
+"""Choose podSecurity and runAsUser, so that the pods have the same permissions as the pods of the source."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str
 def _may_be_named(each: Any) -> bool:
     """Tell whether a volume or a mount is a map whose name, if any, is a scalar.
 
-    The code looks volumes and mounts up by name, so the name must be no list or map.
+    Other volumes and mounts cannot be looked up by name.
     """
     return isinstance(each, dict) and not isinstance(each.get("name"), (dict, list))
 

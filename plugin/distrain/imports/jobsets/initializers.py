@@ -82,7 +82,7 @@ def _append(translation: Translation, pod: Path, container: Path) -> None:
 
 
 def carry_initializer_fields(translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob]) -> None:
-    """Carry over a TrainJob's spec.initializer into the initContainers."""
+    """Set the fields of a TrainJob's spec.initializer in the initContainers that fetch the data set and the model."""
     steps = {job.step: job for job in jobs}
     for field in ("dataset", "model"):
         path, step = ("spec", "initializer", field), f"{field}-initializer"

@@ -29,7 +29,7 @@ RAN_ONCE = "the pods ran their command once each, and started no ranks with torc
 
 
 def read_jobset(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a JobSet. Raise ValuesError if it is unclear which of its jobs trains."""
+    """Convert a JobSet to values of the chart. Raise ValuesError if it is unclear which of its jobs trains."""
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
     for key in translation.block(("metadata",)):
@@ -91,7 +91,7 @@ def put_roles(
 ) -> dict[str, Path]:
     """Copy the pod template of each replicated job to a role of the new job.
 
-    Return the path of the role for the name of each replicated job.
+    Return a map from the names of the replicated jobs to the paths of their roles.
     """
     kind = translation.job["kind"]
     base = (*SPEC, KUBEFLOW[kind].replicas)

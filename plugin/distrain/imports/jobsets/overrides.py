@@ -67,7 +67,7 @@ class Patch(Struct, frozen=True):
 
 
 def carry_patches(translation: Translation, roles: Sequence[Role]) -> None:
-    """Apply the patches of the pods, in any version of the API."""
+    """Apply the patches of a TrainJob to the pods, whichever version of the API the TrainJob has."""
     for patch in [*_runtime_patches(translation), *_targeted(translation)]:
         for role in roles:
             if role.job.name in patch.jobs:
@@ -112,8 +112,8 @@ def _targeted(translation: Translation) -> Iterator[Patch]:
 def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launcher_node: bool) -> None:
     """Apply spec.trainer to the pods.
 
-    The job that trains gets the image and the command. It also gets the variables and resources; if the launcher is one
-    of the nodes, every role gets these.
+    The job that trains gets the image, the command, the variables and the resources. If the launcher is one of the
+    nodes, all roles get the variables and resources.
     """
     translation.block(TRAINER)
     worker, launcher = roles[0], roles[-1]
@@ -130,7 +130,7 @@ def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launche
 
 
 def _beside_launcher(translation: Translation, worker: Role, launcher: Role, *, is_launcher_node: bool) -> None:
-    """Apply the program of spec.trainer only to the launcher, and the resources for a node only to the workers."""
+    """Remove the program from the workers, and the resources of a node from the launcher."""
     _one_image(translation, worker)
     if is_launcher_node:
         translation.drop((*launcher.container, "resources"))

@@ -1,4 +1,4 @@
-"""Carry over a JobSet's spec except its pods: restarts, deadline, success, claims."""
+"""Convert the spec of a JobSet, except its pods: restarts, deadline, success policy and volume claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWNERS = ("jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
 def carry_policies(translation: Translation, path: Path, main: ReplicatedJob, names: Sequence[str]) -> None:
-    """Carry over a JobSet's spec at this path; `names` are the jobs that became workers and launcher."""
+    """Convert a JobSet's spec at this path; `names` are the replicated jobs that became workers and launcher."""
     source = translation.source
     translation.copy((*SPEC, "ttlSecondsAfterFinished"), (*path, "ttlSecondsAfterFinished"))
     _restarts(translation, path, main)
@@ -43,7 +43,7 @@ def carry_policies(translation: Translation, path: Path, main: ReplicatedJob, na
 
 
 def _restarts(translation: Translation, path: Path, main: ReplicatedJob) -> None:
-    """Carry over the restarts of the JobSet, or of the Job that trains."""
+    """Convert the number of restarts of the JobSet, or of the Job that trains."""
     failure, retries = (*path, "failurePolicy"), (*main.spec, "backoffLimit")
     limit = (*failure, "maxRestarts")
     translation.copy((*SPEC, "backoffLimit"), limit if translation.source.get(limit) is not None else retries)

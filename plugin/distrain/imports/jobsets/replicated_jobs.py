@@ -42,12 +42,12 @@ class ReplicatedJob(Struct, frozen=True):
 
     @property
     def spec(self) -> Path:
-        """The path of the spec of its Job."""
+        """The path of the spec of the Job that JobSet creates for this replicated job."""
         return (*self.path, "template", "spec")
 
     @property
     def pod(self) -> Path:
-        """The path of its pod template."""
+        """The path of the pod template in the spec of the Job."""
         return (*self.spec, "template")
 
     @property

@@ -43,7 +43,7 @@ def refuse_reference(job: dict[str, Any], origin: str) -> None:
 
 
 def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str) -> dict[str, Any] | None:
-    """Return the runtime of a TrainJob among objects; raise ValuesError if several have its name."""
+    """Find the runtime that a TrainJob names among objects; raise ValuesError if several objects have this name."""
     kind, name = reference(job)
     found = [
         each

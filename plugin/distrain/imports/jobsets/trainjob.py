@@ -69,7 +69,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Return the translation of a TrainJob, still without roles; an unknown runtime is replaced by a substitute."""
+    """Begin the translation of a TrainJob. If its runtime is not known, use a substitute for the runtime."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -80,7 +80,7 @@ def _translation(data: dict[str, Any], origin: str) -> Translation:
 
 
 def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[Role]) -> None:
-    """Carry over the runtime's JobSet except the pods that train."""
+    """Convert the JobSet in the runtime: its policies, and its pods that do not train."""
     spec, main = (*TEMPLATE, "spec"), roles[-1].job
     taken = [role.job for role in roles]
     others = [job for job in jobs if job not in taken]
@@ -109,7 +109,7 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """Set the framework of a job that uses MPI from the runtime's label.
+    """If a job uses MPI, set its framework from the label of the runtime.
 
     Without the label, the import chooses the framework by the image or the command.
     """

@@ -1,4 +1,4 @@
-"""Carry over a program that the source gives as one line for a shell."""
+"""Convert a program that the source gives as one line for a shell."""
 
 from __future__ import annotations
 

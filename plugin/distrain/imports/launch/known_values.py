@@ -1,8 +1,8 @@
 """Replace variables in the options of a program that starts ranks with the values that the source gives them.
 
 If the source has ARGS="--nnodes 2", `srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py`. The
-import then removes srun, torchrun and their options from the command. It could not remove $ARGS, and would take $ARGS
-for the program.
+import then removes srun, torchrun and their options from the command. If $ARGS were still there, the import would take
+$ARGS for the program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDS, LONGEST = 20, 4_000
 def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     """Replace the variables in the options of programs that start ranks, and remove assignments that are then unused.
 
-    `given` maps the variables of the script's environment to their values. No command moves to another line.
+    `given` maps the variables of the script's environment to their values. The line numbers of commands do not change.
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
@@ -61,7 +61,7 @@ def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) 
 
 
 def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
-    """Return the words of a command without a shell, with the variables of its starters replaced."""
+    """Replace the variables in the options of programs that start ranks, in a command that runs without a shell."""
     found, known = [*words], _harmless(given)
     for _ in range(ROUNDS):
         place = _next(found, known)
@@ -138,10 +138,7 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Return the index of a program that starts ranks (mpirun and the like), if a variable in its options is known.
-
-    If there are several, return the index of the first.
-    """
+    """Find the first program that starts ranks and has a variable of known value in its options; return its index."""
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

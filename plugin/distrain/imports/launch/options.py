@@ -1,4 +1,4 @@
-"""Turn the options of mpirun, torchrun and other starters into values: parameters, variables, interfaces, flags."""
+"""Convert options of mpirun, torchrun and the like to values, such as variables and network interfaces."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
 
 
 def _expected(launch: Launch, option: Option) -> int | None:
-    """Return the number that distrain uses instead of an option such as -np; None if the option sets no such number."""
+    """Return the number that distrain uses in place of -np and other options of the job's size.
+
+    Return None for an option that is not about the job's size.
+    """
     ranks = launch.workers * launch.slots
     for table, number in ((SIZE, ranks), (PER_WORKER, launch.slots), (WORKERS, launch.workers)):
         if option.name in table.get(option.starter, ()):
@@ -108,7 +111,7 @@ def _expected(launch: Launch, option: Option) -> int | None:
 
 
 def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
-    """Carry over torchrun's number of restarts, if the job itself does not set one."""
+    """Convert torchrun's number of restarts, unless the job itself sets a number of restarts."""
     target = ("job", "maxRestarts")
     policies = [(*place, "backoffLimit") for place in (("spec",), ("spec", "runPolicy"))]
     if draft.has(target) or any(draft.ledger.get(path) is not None for path in policies):

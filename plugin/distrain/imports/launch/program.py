@@ -1,4 +1,7 @@
-"""Find the program of the ranks in a container's command, without the starter: the chart starts the ranks itself."""
+"""Find the program of the ranks in a container's command.
+
+The program that starts the ranks, such as mpirun, is left out, because the chart starts the ranks itself.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 def _why(**reasons: str) -> dict[str, str]:
     """Map the name of each option to the reason why it is left out.
 
-    Each argument lists options that have the same reason; the argument's name is the constant with that reason.
+    The name of each argument is the name of the constant that holds a reason. Its value lists the options with this
+    reason.
     """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 

@@ -1,7 +1,7 @@
 """Remove the programs that start ranks from a command: mpirun, horovodrun, torchrun, srun and the like.
 
-They are called starters here. The chart starts the ranks itself, so the rest of the command is the program. This module
-returns the options of the starters, and options.py converts them to values.
+Such programs are called starters here. The chart starts the ranks itself, so the rest of the command is the program.
+This module returns the options of the starters, and options.py converts them to values.
 """
 
 from __future__ import annotations
@@ -120,10 +120,7 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter.
-
-    If the starter starts a second one, that one is returned as the program.
-    """
+    """Split a command that begins with a starter. In `srun torchrun train.py`, torchrun counts as the program."""
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:
@@ -184,7 +181,7 @@ def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
 
 
 def _path(starter: str, word: str, place: int) -> Iterator[Option]:
-    """Yield the starter's path as an option without a name, unless its folder is one of the usual ones in PATH."""
+    """Yield the starter's path as an option without a name, unless its folder is a usual one such as /usr/bin."""
     if PurePosixPath(word).parent not in USUAL_FOLDERS and not PYTHON.fullmatch(PurePosixPath(word).name):
         yield Option(starter, "", (word,), place, 0)
 

@@ -105,9 +105,9 @@ def _arguments(command: Sequence[str]) -> Iterator[str]:
 
 
 def note_starters(draft: Draft) -> None:
-    """Note each variable of the command that contains mpirun, torchrun or the like.
+    """Add a note for each variable of the command that contains mpirun, torchrun or the like.
 
-    The program would start the ranks a second time.
+    The ranks would be started twice, because distrain starts them, too.
     """
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}

@@ -102,7 +102,7 @@ class Chain(Struct, frozen=True):
 
 
 def chain(words: Sequence[str]) -> Chain:
-    """Remove the wrappers and the starters from the beginning of a command."""
+    """Remove the wrappers, and the programs that start ranks, from the beginning of a command."""
     found: list[Wrapper] = []
     place, has_starter = 0, False
     while place < len(words):

@@ -1,4 +1,4 @@
-"""Tell names and ordinary values from texts that may be credentials."""
+"""Distinguish names and ordinary values from texts that may be credentials."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _kind(draft: Draft, script: str) -> None:
 
 
 def _time(draft: Draft) -> None:
-    """Carry over the time limit. A script without a time limit becomes a run without one."""
+    """Set the time limit of the run. A script without a time limit becomes a run without one."""
     limit = str(draft.ledger.get(("time",), ""))
     if seconds := _seconds(limit):
         draft.carry(("job", "activeDeadlineSeconds"), seconds, ("time",), why=limit)
@@ -123,7 +123,7 @@ def _seconds(text: str) -> int:
 
 
 def _image(draft: Draft, script: str) -> None:
-    """Carry over the image that pyxis names as registry#image:tag."""
+    """Set the image that pyxis names as registry#image:tag."""
     option = str(draft.ledger.get(("container-image",), ""))
     if name := option or _of_srun(script):
         carry_image(draft, name, "container-image")

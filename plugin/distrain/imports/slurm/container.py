@@ -64,7 +64,7 @@ def carry_image(draft: Draft, name: str, place: str) -> None:
 
 
 def without_image(draft: Draft) -> None:
-    """If the script names no image, set a placeholder as image.repository;
+    """If the script names no image, set a placeholder as image.repository.
 
     `helm distrain check` refuses the placeholder.
     """

@@ -125,7 +125,7 @@ def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
 
 
 def shown(name: str, value: str) -> str:
-    """Return an option for a message, with its value if that cannot be free text."""
+    """Return an option for a message, without its value if the value may be free text."""
     if not value:
         return name
     more = f"={quoting.value(value)}" if name in SHOWN and value != SET else ""

@@ -83,7 +83,7 @@ INSTEAD = {
 
 
 def carry_exported(draft: Draft, variables: str, place: str) -> None:
-    """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
+    """Set the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
     for word in filter(None, variables.split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:

@@ -135,7 +135,10 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
 
 
 def _no_shell(draft: Draft, script: str) -> None:
-    """For a script that sh and bash do not run, set a placeholder as command: sbatch runs the script as the program."""
+    """Set a placeholder as command for a script in another language than that of sh and bash.
+
+    The script is itself the program that sbatch runs.
+    """
     name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
     draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
     draft.drop("script", f"it is one of {name}, and the import reads sh and bash; put it into the image; {WRITE}")
@@ -171,7 +174,7 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
 
 
 def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
-    """Set the placeholder for a command whose program cannot be identified."""
+    """Set a placeholder as command, because the program in the script's main command cannot be identified."""
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), f"{why}; write the program as command")
     draft.note(f"command: {WRITE}")
@@ -244,7 +247,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Carry over a command that sets a variable; list any other command as left out."""
+    """Set the variable in env if the command sets a variable; list any other command as left out."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)

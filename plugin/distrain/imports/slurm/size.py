@@ -1,4 +1,4 @@
-"""Carry over the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
+"""Convert the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def carry_size(draft: Draft) -> None:
 
 
 def _nodes(draft: Draft, total: int, per_node: int) -> tuple[int, str]:
-    """Return the number of nodes. If the script does not set it, also return the options from which it is computed."""
+    """Return the number of nodes.
+
+    If the script does not set this number, also return the options from which it is computed.
+    """
     if draft.ledger.get(("nodes",)) is not None:
         return _whole(draft, "nodes"), ""
     if total and per_node:
@@ -86,7 +89,7 @@ def _place(draft: Draft, key: str) -> str:
 
 
 def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
-    """Carry over the GPUs of a node from any of Slurm's options for GPUs."""
+    """Set the GPUs of a node from any of Slurm's options for GPUs."""
     for key, share in (("gpus-per-node", 1.0), ("gres", 1.0), ("gpus", 1 / nodes), ("gpus-per-task", tasks)):
         found = [*_gpu_counts(draft, key)]
         if not found:
