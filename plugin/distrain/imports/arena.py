@@ -152,7 +152,7 @@ def _ranks(draft: Draft, kind: str) -> None:
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
     """Return value and index for each name in a repeated flag such as --env a=b --env c=d.
 
-    `sign` stands between name and value; here it is =. If a flag's text does not contain it, list the text as left out.
+    `sign` separates the name from the value, like = here. A text without `sign` is listed as left out.
     """
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):

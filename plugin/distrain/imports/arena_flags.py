@@ -103,8 +103,7 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and value of each flag.
 
-    The words of the program come last: they are joined with spaces, as arena does, and yielded as a flag called
-    `command`.
+    The words of the program come last: joined with spaces, as arena joins them, they are the value of a flag `command`.
     """
     place, program = 0, list[str]()
     while place < len(words):

@@ -1,8 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is treated as a credential if its name or its form is that of a credential. `redact.NAMES` matches more names,
-but an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the header of a key, and the
-tokens of clouds and hubs.
+A value is treated as a credential if its name or its form is that of a credential. The import cannot use `redact.NAMES`
+to judge names, because it must keep options such as `--max-tokens 512`. The forms are a login in a URL, the header of a
+key, and the tokens of clouds and hubs.
 """
 
 from __future__ import annotations
@@ -192,12 +192,15 @@ class Credentials(Struct):
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Tell whether a value with this name is secret."""
+    """Tell whether a value is a credential, judged by its name and its form."""
     return bool(FORMS.search(value) or RANDOM_TEXT.search(value)) or any(_secret_urls(value)) or is_named(name, value)
 
 
 def is_named(name: str, value: str) -> bool:
-    """Tell whether the name of a value shows that it is a credential, whatever form the value has."""
+    """Tell whether a value is a credential, judged by its name.
+
+    A harmless value such as `true`, and a reference such as `$TOKEN`, is no credential under any name.
+    """
     is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
     if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False

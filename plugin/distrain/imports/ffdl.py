@@ -1,4 +1,7 @@
-"""Read a manifest of FfDL (IBM's Fabric for Deep Learning): docs/user-guide.md and etc/examples of IBM/FfDL."""
+"""Read a manifest of FfDL (IBM's Fabric for Deep Learning).
+
+The format is that of docs/user-guide.md and etc/examples in IBM/FfDL.
+"""
 
 from __future__ import annotations
 

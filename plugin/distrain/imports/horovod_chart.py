@@ -1,4 +1,7 @@
-"""Read the values of the chart stable/horovod: values.yaml, README.md and templates of helm/charts, stable/horovod."""
+"""Read the values of the chart stable/horovod.
+
+The values are those of values.yaml, README.md and the templates in helm/charts, stable/horovod.
+"""
 
 from __future__ import annotations
 

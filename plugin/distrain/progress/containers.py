@@ -24,7 +24,10 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield each exit of the pod's containers: the current exit, and the exit before the last restart."""
+    """Yield the exits of the pod's containers, with each container's status.
+
+    A container may have a current exit and an exit before its last restart.
+    """
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
@@ -72,5 +75,5 @@ def image_of(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 
 
 def is_first(pod: kube.Pod, status: kube.ContainerStatus) -> bool:
-    """Tell whether this container runs the image of the value `image`."""
+    """Tell whether the chart's value `image` sets the image of this container."""
     return status.name == next((container.name for container in pod.spec.containers or ()), status.name)

@@ -1,8 +1,8 @@
 """Find the newest step in the logs of several pods, because after a restart another pod may report the steps.
 
 The times in a log come from the clock of its node, which may be minutes ahead or behind. If a program resumes from a
-checkpoint that is in another log, its own log is the newer one, whatever the times are. A container cannot start before
-its pod is created. If the times say so, the node's clock is behind the clock of the API server.
+checkpoint that is in another log, its own log is the newer one, whatever the times are. If a container seems to have
+started before its pod was created, the node's clock is behind the clock of the API server.
 """
 
 from __future__ import annotations

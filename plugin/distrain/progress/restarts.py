@@ -49,7 +49,7 @@ def retried(log: Log) -> FailedStart | None:
 
 
 def explained(logs: Sequence[Log], cause: str) -> str:
-    """Return the cause of a failure. If the cause only refers to the log, read it in the first log that has a text."""
+    """Return the cause of a failure. If the cause only refers to the log, return the cause that the first log shows."""
     log = next((each for each in logs if each.text), None)
     return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
 

@@ -19,7 +19,7 @@ S3 = ("boto3",)
 
 
 class LibraryError(HelmError):
-    """Raised because a library of the extra `report` is not installed."""
+    """A library of the extra `report` is not installed."""
 
 
 def require(names: Sequence[str], what: str) -> None:

@@ -27,7 +27,7 @@ NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
 class RecordError(DistrainError):
-    """Raised because a record is missing, or cannot be read."""
+    """A record is missing, or cannot be read."""
 
     exit_code = 2
 

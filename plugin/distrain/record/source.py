@@ -17,7 +17,7 @@ S3 = "s3://"
 
 
 class NoPlaceError(ValuesError):
-    """Raised because the values of a release do not say where its record is."""
+    """The values of a release do not say where its record is."""
 
 
 def is_place(word: str) -> bool:

@@ -127,9 +127,9 @@ def _owned(
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
-    """Return how far the training is, from the logs of the pods that report steps.
+    """Return the progress of the training, from the logs of the pods that report steps.
 
-    A log that cannot be read counts as empty. `now` defaults to the current time.
+    `now` defaults to the current time. A log that cannot be read counts as empty.
     """
     speakers = logs.speakers(current.pods)
     texts = (logs.read(cluster, namespace, pod).text or "" for pod in speakers)

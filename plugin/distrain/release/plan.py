@@ -261,9 +261,10 @@ def _queue(job: Object) -> str:
 
 
 def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
-    """Yield one message for each value that would change, or for each field of the job that no known value sets.
+    """Yield a message for each value that would change without an effect on the job.
 
-    `made_anew` says how the user can create the job anew.
+    If no known value sets a field of the job, the message is about the field. `made_anew` says how the user can create
+    the job anew.
     """
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}

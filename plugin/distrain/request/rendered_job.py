@@ -60,7 +60,7 @@ class RenderedJob(NamedTuple):
 
     @property
     def is_queued(self) -> bool:
-        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
+        """Tell whether a gang scheduler or Kueue holds the job's pods back until all of them fit."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
     @property

@@ -38,8 +38,7 @@ ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])
 class Commands:
     """The commands of a job's roles.
 
-    They are converted in two steps, because the variables of the pods must be converted after the first step and before
-    the second one.
+    They are converted in two steps. Between the steps, the variables of the pods are converted.
     """
 
     def __init__(self, draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:

@@ -51,7 +51,7 @@ def _user(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> An
 
 
 def _privileged(parts: Mapping[str, Parts]) -> Iterator[str]:
-    """Yield why pods need podSecurity privileged."""
+    """Yield the reasons why pods need podSecurity: privileged."""
     for section, each in parts.items():
         pod_spec = each["podSpec"].value if "podSpec" in each else {}
         yield from (f"{section} with {field}" for field in HOST if pod_spec.get(field))

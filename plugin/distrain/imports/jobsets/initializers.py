@@ -93,7 +93,10 @@ def carry_initializer_fields(translation: Translation, pod: Path, jobs: Sequence
 
 
 def _fields(translation: Translation, container: Path, path: Path) -> None:
-    """Set a container's variables as the Trainer does: pkg/runtime/framework/plugins/jobset/builder.go, v2.3.0."""
+    """Set a container's variables as the Trainer sets them.
+
+    The Trainer's code is in pkg/runtime/framework/plugins/jobset/builder.go, v2.3.0.
+    """
     uri, secret = (*path, "storageUri"), (*path, "secretRef", "name")
     if translation.source.get(uri) is not None:
         _variable(translation, container, {"name": STORAGE_URI, "value": translation.source.get(uri)}, uri)

@@ -209,7 +209,10 @@ def _size(translation: Translation, policy: str, roles: list[Role]) -> None:
 
 
 def _with_launcher(translation: Translation, number: int, roles: list[Role]) -> int:
-    """Return how many nodes train if the launcher is a node, too: pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0."""
+    """Return how many nodes train if the launcher is a node, too.
+
+    The Trainer's rule is in pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0.
+    """
     if roles[0].job is roles[-1].job:
         return 1
     total = max(number - 1, 1) + 1

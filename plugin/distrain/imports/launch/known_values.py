@@ -138,7 +138,7 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Find the first program that starts ranks and has a variable of known value in its options; return its index."""
+    """Find the first program that starts ranks and has a known variable in its options; return its index."""
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

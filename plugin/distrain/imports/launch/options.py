@@ -43,9 +43,10 @@ USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 
 class Launch(Struct, frozen=True):
-    """How distrain starts the ranks of an imported command: the number of workers, and the ranks (slots) per worker.
+    """How distrain starts the ranks of an imported command: `workers` workers with `slots` ranks each.
 
-    `place` is where the source has the options. `is_open_mpi` is true if the flags are those of Open MPI.
+    `place` is the place of the command's options in the source. `is_open_mpi` is true if the flags are those of Open
+    MPI.
     """
 
     place: str

@@ -55,7 +55,7 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 def _why(**reasons: str) -> dict[str, str]:
     """Map the name of each option to the reason why it is left out.
 
-    The name of each argument is the name of the constant that holds a reason. Its value lists the options with this
+    Each argument's name is the name of a constant with a reason. The argument's value lists the options with this
     reason.
     """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}

@@ -120,7 +120,10 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter. In `srun torchrun train.py`, torchrun counts as the program."""
+    """Split a command that begins with a starter.
+
+    If the command begins with `srun torchrun`, torchrun is the program.
+    """
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:

@@ -70,7 +70,7 @@ SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|ma
 
 
 def note_unset(draft: Draft) -> None:
-    """Note the variables that the command reads and nothing sets."""
+    """Add a note for each variable that the command reads and nothing sets."""
     command = [str(word) for word in draft.value(("command",), [])]
     known = set_by(draft)
     names = [name for name in dict.fromkeys(_unset(command, known)) if not is_of_starter(draft, name)]
@@ -107,7 +107,7 @@ def _arguments(command: Sequence[str]) -> Iterator[str]:
 def note_starters(draft: Draft) -> None:
     """Add a note for each variable of the command that contains mpirun, torchrun or the like.
 
-    The ranks would be started twice, because distrain starts them, too.
+    distrain starts the ranks itself, so such a variable would start them a second time.
     """
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}

@@ -1,4 +1,4 @@
-"""Read the options in the #SBATCH lines of a Slurm batch script: sbatch(1) of Slurm 22.05."""
+"""Read the options in the #SBATCH lines of a Slurm batch script. The options are those of sbatch(1) in Slurm 22.05."""
 
 from __future__ import annotations
 

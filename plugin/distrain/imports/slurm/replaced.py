@@ -83,7 +83,10 @@ INSTEAD = {
 
 
 def carry_exported(draft: Draft, variables: str, place: str) -> None:
-    """Set the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
+    """Set the variables that --export lists.
+
+    ALL and NONE have no effect, because no pod has the variables of sbatch's shell.
+    """
     for word in filter(None, variables.split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:

@@ -135,9 +135,9 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
 
 
 def _no_shell(draft: Draft, script: str) -> None:
-    """Set a placeholder as command for a script in another language than that of sh and bash.
+    """Set a placeholder as command, because the import reads only scripts of sh and bash.
 
-    The script is itself the program that sbatch runs.
+    A script in another language is itself the program that sbatch runs.
     """
     name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
     draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
