@@ -89,7 +89,7 @@ def _target(draft: Draft, path: str) -> Target | None:
     """Return the path of the imported value that a message of the chart is about.
 
     If several imported values contain the path in the message, return the longest path. If no imported value contains
-    it, return an imported value below it.
+    the path in the message, return an imported value below it.
     """
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)

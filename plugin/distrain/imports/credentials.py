@@ -1,8 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is treated as a credential if its name or its form is that of a credential. The import cannot use `redact.NAMES`
-to judge names, because it must keep options such as `--max-tokens 512`. The forms are a login in a URL, the header of a
-key, and the tokens of clouds and hubs.
+A value is treated as a credential if its name or its form is that of a credential. This module has its own patterns for
+names, because `redact.NAMES` also matches options such as `--max-tokens 512`, which an import must keep. The forms are
+a login in a URL, the header of a key, and the tokens of clouds and hubs.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
 def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
-    If the word is a script, only the credentials inside it are yielded, so that the rest of the script is kept.
+    If the word is a script, the spans cover only the credentials, so that the rest of the script is kept.
     """
     if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
         yield 0, len(word), before

@@ -15,7 +15,7 @@ Target = tuple[str, ...]
 
 
 class Setting(Struct):
-    """A value of the chart, and the places in the source that it comes from, as texts for the value's comment.
+    """A value of the chart, and text for its comment: where in the source the value comes from.
 
     `origins` has one text for the whole value, or one text for each item of a list or each key of a map.
     """
@@ -115,7 +115,7 @@ class Draft(Struct):
         return self.settings[target].value if target in self.settings else default
 
     def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
-        """Add items to a list in the values; the comments of all items name the same place in the source."""
+        """Add items to a list in the values. All items have the same place in the source."""
         before = self.settings.get(target) or Setting([], ())
         origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))

@@ -123,7 +123,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
 def _of_smallest(
     work: Work, given: Given, links: _Links, buckets: Sequence[Bucket], smallest: Measured
 ) -> tuple[Constants, tuple[str, ...]]:
-    """Find the compute time from a single measured size; the network must be known from other data than the record."""
+    """Find the compute time from one measured size, with a network that is known from other data than the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
         # The link within a worker is not known, so the measured compute time includes the exchange within the worker.

@@ -158,7 +158,7 @@ def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[M
 
 
 def _root(seconds: Callable[[float], float], measured: float, most: float = SLOWEST) -> float:
-    """Find the number from 0 to `most` for which `seconds` returns `measured`; return 0 if 0 already gives more."""
+    """Find the number x from 0 to `most` for which seconds(x) equals `measured`; return 0 if seconds(0) is larger."""
     low, high = 0.0, most
     if seconds(low) >= measured:
         return low

@@ -24,7 +24,7 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield the exits of the pod's containers, with each container's status.
+    """Yield each exit of the pod's containers, with the status of the container.
 
     A container may have a current exit and an exit before its last restart.
     """

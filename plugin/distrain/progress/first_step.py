@@ -86,7 +86,7 @@ def last_line(found: JobState) -> str:
 
 
 def _ranks_run(found: JobState) -> bool:
-    """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as their pods run."""
+    """Tell whether the launcher has started the ranks. In a job without a launcher, the ranks start with their pods."""
     launchers = [log.text for log in found.logs if role_of(log.pod) == LAUNCHER and log.text is not None]
     # The launcher prints the command of mpirun when all workers answer.
     return all(text and not WAITING.match(last_line_of(text)) for text in launchers)

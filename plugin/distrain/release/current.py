@@ -100,7 +100,7 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
     """Return the object of Argo CD or Flux that manages the release, or None.
 
-    Labels and annotations of the release's objects, or of its running job, name this object.
+    It is named in labels and annotations of the release's objects, or of the release's running job.
     """
     found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
     return next(filter(None, map(owner, found)), None)

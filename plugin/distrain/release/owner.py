@@ -1,4 +1,4 @@
-"""Find out from an object's labels and annotations whether Argo CD or Flux manages it.
+"""Find out from an object's labels and annotations whether Argo CD or Flux manages the object.
 
 Both tools undo a change that is not made in git. `values_in_git.py` finds out where the values are kept.
 """

@@ -102,7 +102,7 @@ def _few(words: Sequence[str]) -> str:
 
 
 def find(cluster: Cluster, found: Owner, namespace: str) -> Place:
-    """Return where the values of the owner's release in this namespace are kept."""
+    """Return where this owner keeps the values of its release in the namespace."""
     if found.kind == "Application":
         return _of_application(cluster, found, namespace)
     return _of_helm_release(cluster, found) if found.kind == "HelmRelease" else _of_kustomization(cluster, found)

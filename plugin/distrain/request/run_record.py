@@ -38,8 +38,8 @@ def named(place: str, endpoint: str) -> Found:
 def of_release(request: Request, release: str, endpoint: str) -> Found:
     """Read the record from the location in the release's values. Give up after a few seconds.
 
-    The record is read in a separate thread. If Helm or the server that the values name does not answer, the thread is
-    abandoned.
+    The record is read in a separate thread, so that the command can continue if Helm or the record's server does not
+    answer.
     """
     from distrain.apiserver.pages import Ahead
     from distrain.record.source import NoPlaceError

@@ -101,7 +101,7 @@ def _meets_restricted(parts: Parts) -> bool:
 
 
 def _write_to_image(roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Keep the root file system writable.
+    """Let the program write to the root file system of the container.
 
     The chart's `restricted` makes the root file system read-only, which the Pod Security Standard does not require.
     """

@@ -18,7 +18,7 @@ STORAGE_URI = "STORAGE_URI"
 def carry_initializers(
     translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob], training: Sequence[ReplicatedJob]
 ) -> None:
-    """Convert the replicated jobs that do not train to initContainers of the workers, or list them as left out.
+    """Turn replicated jobs that do not train into initContainers of the workers, or list these jobs as left out.
 
     `pod` is the path of the workers' pod in the new job.
     """

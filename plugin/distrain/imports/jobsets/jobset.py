@@ -29,7 +29,7 @@ RAN_ONCE = "the pods ran their command once each, and started no ranks with torc
 
 
 def read_jobset(data: dict[str, Any], origin: str) -> Draft:
-    """Convert a JobSet to values of the chart. Raise ValuesError if it is unclear which of its jobs trains."""
+    """Convert a JobSet to values of the chart. Raise ValuesError if it is unclear which job of the JobSet trains."""
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
     for key in translation.block(("metadata",)):

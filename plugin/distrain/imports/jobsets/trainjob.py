@@ -1,8 +1,8 @@
 """Read a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1) with the runtime that it names.
 
-The fields are those of kubeflow/trainer v2.3.0 (pkg/apis/trainer/v1alpha1), podTemplateOverrides of v2.1 and
-podSpecOverrides, labels and annotations of v2.0. The precedence is that of pkg/runtime of v2.3.0: patches override the
-runtime's template, and spec.trainer overrides both.
+The fields are those of kubeflow/trainer v2.3.0 (pkg/apis/trainer/v1alpha1). The field podTemplateOverrides is that of
+v2.1; podSpecOverrides, labels and annotations are those of v2.0. The precedence is that of pkg/runtime of v2.3.0:
+patches override the runtime's template, and spec.trainer overrides both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replace variables in the options of a program that starts ranks with the values that the source gives them.
+"""In the options of a program that starts ranks, replace variables by the values that the source gives them.
 
 If the source has ARGS="--nnodes 2", `srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py`. The
 import then removes srun, torchrun and their options from the command. If $ARGS were still there, the import would take
@@ -138,7 +138,7 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Find the first program that starts ranks and has a known variable in its options; return its index."""
+    """Return the index of the first program that starts ranks and has a known variable in its options."""
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

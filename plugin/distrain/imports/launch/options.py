@@ -124,7 +124,7 @@ def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> None:
-    """List as left out the variables that mpirun passed to the ranks although no pod of the source sets them."""
+    """If mpirun passed a variable to the ranks, but no pod of the source sets it, list the variable as left out."""
     sections = ((), *((section,) for section in ("launcher", "workers", "servers", "scheduler")))
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})

@@ -1,4 +1,7 @@
-"""Find variables that a command reads although nothing sets them: a shell reports no error, and uses an empty text."""
+"""Find variables that a command reads although nothing sets them.
+
+A shell reports no error for such a variable, and uses an empty text.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 No name in the command shows that these arguments are secret (`mysql -pPASSWORD`, `wandb login KEY`). So this module
 lists the programs that people use in job scripts, each with its secret arguments. The list was not compared with each
-program's help. If the list lacks a program, its secrets appear in the values file if the import uses its command. If
-the command is left out, messages do not show its arguments.
+program's help. If a command uses a program that is not in the list, and the import keeps the command, the values file
+shows the secret. If the command is left out, messages do not show its arguments.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _beyond(draft: Draft, script: str) -> None:
 
 
 def _starts_ranks(command: Command) -> bool:
-    """Tell whether a command starts the program; `srun hostname` only prints."""
+    """Tell whether a command starts the program of the ranks. `srun hostname` does not: it only prints."""
     words = [word.text for word in command.words]
     before = chain(words)
     return before.has_starter and words[before.program : before.program + 1] not in [[name] for name in SILENT]
