@@ -23,7 +23,10 @@ def carry_line(draft: Draft, line: str, path: Path) -> None:
 
 
 def _taken(draft: Draft) -> set[str]:
-    """Return the names of the pods' variables. A variable that is added for a credential needs another name."""
+    """Return the names of variables that already have another value in the pods.
+
+    A variable for a credential in the command must not have one of these names.
+    """
     plain = {str(entry["name"]) for entry in draft.value(("env",), []) if "value" in entry}
     return plain | (OF_S3 if draft.has(("s3", "secretName")) else set())
 
