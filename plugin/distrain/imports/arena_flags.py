@@ -1,7 +1,8 @@
 """Read the flags of a command line of arena: `arena submit mpijob|pytorchjob|tfjob`.
 
 The flags are those of kubeflow/arena 0.9 to 0.15: pkg/argsbuilder/submit.go, submit_mpijob.go, submit_pytorchjob.go,
-submit_tfjob.go, submit_sync_code.go and submit_tensorboard.go, and those of all its commands: pkg/commands/root.go.
+submit_tfjob.go, submit_sync_code.go and submit_tensorboard.go. The flags that all arena commands accept are in
+pkg/commands/root.go.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the flags with their values. arena joins the words of the program.
+    """Yield the name and value of each flag.
 
-    In the returned flags, these words are the value of a flag called `command`.
+    The words of the program come last: joined with spaces, as arena joins them, they are the value of a flag `command`.
     """
     place, program = 0, list[str]()
     while place < len(words):

@@ -50,7 +50,10 @@ BESIDE = {
 
 
 class Found(Struct, frozen=True):
-    """What is imported: its format and data, and the other objects of the file, each with what happens to it."""
+    """The job to import, its format, and the other objects of the file.
+
+    `others` has the name of each other object, and what the import does with it.
+    """
 
     job: dict[str, Any]
     others: tuple[tuple[str, str], ...] = ()
@@ -146,7 +149,7 @@ def _about_tabs(text: str) -> str:
 
 
 def _about_scripts(text: str) -> str:
-    """Return the next step for a text that is not a job; for a script, what `import` needs to read it."""
+    """Tell the user what to do about a text that is not a job: name another file, or make the script readable."""
     if re.search(r"^#SBATCH\b", text, re.MULTILINE):
         return "its #SBATCH lines are read if its first line names a shell, such as #!/bin/bash: add that line"
     if re.match(r"#!|.*\b(sbatch|srun|qsub|bsub|mpirun|mpiexec|horovodrun|torchrun|bash)\b", text):

@@ -29,9 +29,9 @@ MASTER = "node-role.kubernetes.io/master"
 
 
 def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of an MPIJob v1alpha1.
+    """Convert an MPIJob v1alpha1 to values of the chart.
 
-    Raise ValuesError if its processing units cannot be split into whole workers.
+    Raise ValuesError if the number of processing units is not a multiple of the units of one worker.
     """
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
@@ -53,7 +53,7 @@ def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _program(translation: Translation) -> None:
-    """Keep the program only in the launcher and the resources only in the workers, as the operator does."""
+    """Remove the program from the workers and the resources from the launcher, as the operator does."""
     container = ("template", "spec", "containers", 0)
     translation.drop((*LAUNCHER, *container, "resources"))
     for key in ("command", "args", "workingDir"):

@@ -26,9 +26,10 @@ DEEP = {"containers", "initContainers"}
 
 
 class Translation:
-    """A job that is built from a source: `origins` has, for each part of `job`, its place in the source.
+    """A job resource that is built from a source in another format.
 
-    `settings` has values that no field of the job can hold. `origin` is the source's name in messages.
+    `origins` maps each path in `job` to its path in the source. `settings` has values of the chart that no field of the
+    job can hold. `origin` is the source's name in messages.
     """
 
     def __init__(self, source: dict[str, Any], origin: str) -> None:
@@ -69,10 +70,7 @@ class Translation:
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:
-        """Set a value of the job that comes from these paths of the source.
-
-        Messages name the first path as its place.
-        """
+        """Set a value of the job that comes from these paths of the source. Messages name only the first path."""
         place: Any = self.job
         for part in target[:-1]:
             if isinstance(part, str) and not isinstance(place.get(part), dict | list):
@@ -137,7 +135,7 @@ class Translation:
         self.source.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List a value of the source as left out, or only the parts of the value that were not used."""
+        """List a value of the source as left out; if a part of the value was used, list only the other parts."""
         if self.source.get(path) is None or self.source.is_settled(path):
             return
         left = [*self.source.unsettled(path)]
@@ -151,7 +149,7 @@ class Translation:
         self.source.settle(path)
 
     def draft(self) -> Draft:
-        """Return the draft of the job, with all that the translation left out."""
+        """Convert the job to values of the chart, and list as left out what the translation did not use."""
         for path in [*self.source.unsettled()]:
             self.lose(path, why_left_out(path))
         draft = read_job(self.job, self.origin, self.origins)

@@ -47,7 +47,7 @@ def interfaces(subject: Subject) -> set[str]:
 
 
 def _of_multus(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the interface names from a list `network@name` or from a JSON list.
+    """Yield the interface names in Multus' annotation: `network@name,network@name`, or a JSON list.
 
     Multus numbers interfaces without a name.
     """

@@ -62,7 +62,10 @@ def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> t
 
 
 def late(found: Sequence[Bucket]) -> tuple[Bucket, ...]:
-    """Return the buckets for parameter servers, which send weights only after they have received all gradients."""
+    """Return the buckets as parameter servers exchange them: none is ready before the end of the backward pass.
+
+    A server sends weights only after it has received all gradients.
+    """
     return tuple(replace(bucket, ready=1.0) for bucket in found)
 
 

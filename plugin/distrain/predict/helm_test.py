@@ -1,4 +1,4 @@
-"""Read the all-reduce table in the log of `helm test`, and find the link between its ranks."""
+"""Read the all-reduce table in the log of `helm test`, and compute the bandwidth and latency between its ranks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ def read(text: str, place: str) -> Tested:
 
 
 def _tested(ranks: int, rows: Sequence[tuple[float, float]]) -> Tested:
-    """Find the latency from the smallest tensor, and the link from how much longer the largest tensor takes."""
+    """Compute the latency and the seconds per byte of a link from the measured all-reduces.
+
+    The latency follows from the smallest tensor. The seconds per byte follow from the additional time of the largest
+    tensor.
+    """
     (small, quick), (large, slow) = rows[0], rows[-1]
     link = (slow - quick) / (all_reduce_bytes(large, ranks) - all_reduce_bytes(small, ranks))
     return Tested(ranks, link, quick / (2 * math.log2(ranks)))

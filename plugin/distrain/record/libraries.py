@@ -1,6 +1,6 @@
 """Tell whether the libraries for reports and S3 are installed.
 
-The libraries are an extra, four times as large as all other libraries.
+They belong to the package's extra `report`, because they are four times as large as all other libraries together.
 """
 
 from __future__ import annotations

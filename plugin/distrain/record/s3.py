@@ -37,8 +37,8 @@ CONNECT = "; name another server with --endpoint"
 class Bucket(NamedTuple):
     """A location in S3.
 
-    `value` is the flag or value that names the location, for messages. `namespace` is the namespace of the run, if
-    known.
+    `value` is the flag, or the value of the chart, that sets the location; messages name it. `namespace` is the
+    namespace of the run, if known.
     """
 
     uri: str
@@ -164,7 +164,10 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
 
 
 def forwarding(bucket: Bucket) -> str:
-    """If an endpoint is a Service of the cluster, return how to reach it; otherwise return an empty string."""
+    """If the endpoint is a Service of the cluster, tell the user how to reach it from outside.
+
+    Otherwise return an empty string.
+    """
     address = urlsplit(bucket.endpoint)
     found = SERVICE.fullmatch(address.hostname or "")
     if not found or found["name"] == "localhost":

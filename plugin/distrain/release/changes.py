@@ -74,8 +74,8 @@ def objects(manifest: str) -> Objects:
 def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job: Sequence[Resource]) -> list[Change]:
     """List the changes between two sets of objects.
 
-    `old_job` and `new_job` are the resources that create the pods. The main resource of the job comes first. Objects
-    that are named after a job are created and deleted together with the job. The changes of such objects are not listed
+    `old_job` and `new_job` are the resources that create the pods, each with the job's main resource first. Objects
+    that are named after a job are created and deleted together with the job, so their changes are not listed
     separately.
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]

@@ -49,7 +49,7 @@ class Current(Struct, frozen=True):
 class OwnedJob(Struct, frozen=True):
     """A running job without a Helm release.
 
-    Argo CD or Flux's kustomize-controller applies the manifests that it has rendered.
+    Argo CD, or Flux's kustomize-controller, has rendered the manifests itself and applies them.
     """
 
     resource: Resource
@@ -98,9 +98,9 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
-    """Return the tool that manages the release.
+    """Return the object of Argo CD or Flux that manages the release, or None.
 
-    The objects of its revision and its running job have marks of this tool.
+    It is named in labels and annotations of the release's objects, or of the release's running job.
     """
     found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
     return next(filter(None, map(owner, found)), None)
@@ -127,9 +127,9 @@ def _owned(
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
-    """Return how far the training is, from the logs of the pods that report steps.
+    """Return the progress of the training, from the logs of the pods that report steps.
 
-    A log that cannot be read counts as empty. `now` defaults to the current time.
+    `now` defaults to the current time. A log that cannot be read counts as empty.
     """
     speakers = logs.speakers(current.pods)
     texts = (logs.read(cluster, namespace, pod).text or "" for pod in speakers)

@@ -75,7 +75,7 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
 
 def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
-    """Return which parts of an installation remain if it is not undone, and how to continue."""
+    """Return, for the report, what remains of an installation that is not undone, and how to continue."""
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
         may_start = f" and may still start; {remains(release)}"
@@ -89,8 +89,8 @@ def _take_back(
 ) -> list[str]:
     """Remove what this installation created, and return what was done.
 
-    If another user has created or changed a release of the same name, it is not removed. `installed` tells whether Helm
-    had finished the installation.
+    If another user has meanwhile created or changed a release of the same name, keep that release. `installed` is true
+    if Helm had finished the installation.
     """
     try:
         told = _uninstall(tools.helm, release, operation, installed=installed)

@@ -18,9 +18,9 @@ SPACES = re.compile(r"(\s+)")
 
 
 def clean(line: Line) -> Line:
-    """Return a line of a record with its texts cut and without secrets.
+    """Return a line of a record with its texts shortened and without secrets.
 
-    `of_value` handles the values in the line of a start.
+    The values in a line `start` are left to `of_value`.
     """
     found = {name: getattr(line, name) for name in line.__struct_fields__}
     return structs.replace(line, **{name: text(each) for name, each in found.items() if isinstance(each, str)})

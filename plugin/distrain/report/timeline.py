@@ -18,7 +18,7 @@ LATEST = 1e11
 
 
 class Timed(NamedTuple):
-    """A line, and the seconds from the first line that has a time to this line."""
+    """A line of a record, and the seconds that have passed since the first line that has a time."""
 
     line: Line
     seconds: float | None

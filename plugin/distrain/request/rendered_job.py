@@ -60,7 +60,7 @@ class RenderedJob(NamedTuple):
 
     @property
     def is_queued(self) -> bool:
-        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
+        """Tell whether a gang scheduler or Kueue holds the job's pods back until all of them fit."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
     @property
@@ -109,7 +109,7 @@ class RenderedJob(NamedTuple):
             console.say(line)
 
     def tools(self) -> Tools:
-        """Return the tools for a change. From now on, SIGINT and SIGTERM are held back."""
+        """Return the tools for a change. From now on, SIGINT and SIGTERM are only recorded."""
         from distrain.release.transaction import Interrupts, Tools
 
         notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"
@@ -123,8 +123,8 @@ class RenderedJob(NamedTuple):
     def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:
         """Return the job that --wait, --wait-for or --atomic follows, or None without these flags.
 
-        `pods` are the pods of the release before an upgrade. `is_resized` means that these pods continue with another
-        number of workers.
+        `pods` are the pods of the release before an upgrade. `is_resized` means that the upgrade keeps these pods and
+        changes the number of workers.
         """
         from distrain.progress.failures import ends_of
         from distrain.progress.first_step import Program

@@ -73,9 +73,9 @@ Parts = dict[str, Part]
 
 
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
-    """Return the parts of a pod template that may go into a role's section or to the top of the values.
+    """Return the parts of a pod template that the values accept in a role's section and at the top level, such as env.
 
-    Parts that exist only in a role's section, such as cpu and memory, are carried over immediately. `main` is the index
+    Parts that the values accept only in a role's section, such as cpu and memory, are set at once. `main` is the index
     of the container that trains.
     """
     pod = (*template, "spec")
@@ -102,7 +102,7 @@ def _metadata(draft: Draft, template: Path) -> Parts:
 
 
 def kept_metadata(draft: Draft, path: Path) -> Part:
-    """Return labels or annotations, except the ones of operators, of earlier owners, and of the service mesh."""
+    """Return labels or annotations, except those that an operator, a service mesh, or a tool such as Helm has set."""
     kept: dict[str, Any] = {}
     for key, value in draft.ledger.get(path, {}).items():
         place = (*path, key)

@@ -43,7 +43,7 @@ def refuse_reference(job: dict[str, Any], origin: str) -> None:
 
 
 def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str) -> dict[str, Any] | None:
-    """Return the runtime of a TrainJob among objects; raise ValuesError if several have its name."""
+    """Find the runtime that a TrainJob names among objects; raise ValuesError if several objects have this name."""
     kind, name = reference(job)
     found = [
         each
@@ -59,7 +59,7 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
 
 
 def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
-    """Say that a TrainJob's runtime is not known, which policy is assumed, and how the user can supply the runtime."""
+    """Say that a TrainJob's runtime is unknown, which mlPolicy is assumed, and how the user can supply the runtime."""
     kind, name = map(quoting.key, reference(job))
     starter = "mpirun, with the launcher as one of the nodes" if "mpi" in policy else "torchrun"
     resource = f"{kind.lower()}s.{GROUP}"
@@ -73,7 +73,10 @@ def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
 
 
 def stand_in(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a runtime that only says how the ranks start: with MPI if the TrainJob's command contains mpirun."""
+    """Return a substitute for a runtime that is not known.
+
+    It starts the ranks with mpirun if the TrainJob's command contains mpirun, otherwise with torchrun.
+    """
     ledger = Ledger(job)
     words = [str(ledger.get(("spec", "trainer", key), "")) for key in ("command", "args")]
     container = {"name": NODE, "image": IMAGE}

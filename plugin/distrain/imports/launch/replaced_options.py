@@ -1,4 +1,4 @@
-"""List options of the programs that start ranks. distrain does their work itself; each entry says how."""
+"""List options that are left out because distrain does their work; each entry says how."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 
 
 def _why(**reasons: str) -> dict[str, str]:
-    """Map each option to its reason.
+    """Map the name of each option to the reason why it is left out.
 
-    The name of an argument is the name of a reason, and its value lists the options.
+    Each argument's name is the name of a constant with a reason. The argument's value lists the options with this
+    reason.
     """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 

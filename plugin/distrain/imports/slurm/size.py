@@ -1,4 +1,4 @@
-"""Carry over the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
+"""Convert the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def carry_size(draft: Draft) -> None:
 
 
 def _nodes(draft: Draft, total: int, per_node: int) -> tuple[int, str]:
-    """Return the number of nodes. If the script does not set it, also return the options from which it is computed."""
+    """Return the number of nodes.
+
+    If the script does not set this number, also return the options from which it is computed.
+    """
     if draft.ledger.get(("nodes",)) is not None:
         return _whole(draft, "nodes"), ""
     if total and per_node:
@@ -80,13 +83,13 @@ def _thousands(digits: str, unit: str) -> int:
 
 
 def _place(draft: Draft, key: str) -> str:
-    """Return the source, the line and the name of an option."""
+    """Return the place of an option as text for messages: the source, the line number and the option's name."""
     line = next(entry.line for entry in reversed(entries(str(draft.ledger.get(("script",))), "")) if entry.name == key)
     return f"{draft.origin}: line {line}: #SBATCH --{key}"
 
 
 def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
-    """Carry over the GPUs of a node from any of Slurm's options for GPUs."""
+    """Set the GPUs of a node from any of Slurm's options for GPUs."""
     for key, share in (("gpus-per-node", 1.0), ("gres", 1.0), ("gpus", 1 / nodes), ("gpus-per-task", tasks)):
         found = [*_gpu_counts(draft, key)]
         if not found:
