@@ -65,7 +65,8 @@ def main(argv: Sequence[str]) -> None:
 def program_of(config: Config) -> str:
     """Return the module for the framework, strategy and task.
 
-    Raises ArgumentError if the image lacks the framework, or if the trainer has no such program.
+    Raises ArgumentError if the image lacks the framework, or if the trainer has no program for this framework, strategy
+    and task.
     """
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
@@ -108,9 +109,9 @@ def read_input(config: Config) -> Dataset:
 
 
 def require_writable_output(config: Config) -> None:
-    """Called by rank 0: write log.txt again with its present content.
+    """Called by rank 0: test whether the output can be written. The test rewrites log.txt without changing its content.
 
-    If the output cannot be written, this fails before the training begins.
+    So an output that cannot be written is an error before the training begins, and not only at its end.
     """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())

@@ -1,4 +1,4 @@
-"""Define the operations that the test needs from a framework: all-reduce on the device that is used for training."""
+"""Define the operations that the all-reduce test needs from a framework. The operations use the training device."""
 
 from __future__ import annotations
 
