@@ -43,7 +43,7 @@ class Part:
 
     @property
     def start(self) -> int:
-        """The offset in the buffer at which the file's header begins, and so the file's content."""
+        """The offset in the buffer at which the file begins, with its header."""
         return self.data - len(self.header)
 
     @property
