@@ -111,7 +111,7 @@ def read_input(config: Config) -> Dataset:
 def require_writable_output(config: Config) -> None:
     """Called by rank 0: test whether the output can be written. The test rewrites log.txt without changing its content.
 
-    So an output that cannot be written is an error before the training begins, and not only at its end.
+    If the output cannot be written, the run then fails before the training and not at its end.
     """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())

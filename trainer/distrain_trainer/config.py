@@ -24,8 +24,7 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Recipe):
-    """All arguments of a run. The base class declares those for the optimizer and the images. batch_size is per rank.
-    """
+    """All arguments of a run; the class Recipe declares some of them. batch_size is per rank."""
 
     framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
     strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)

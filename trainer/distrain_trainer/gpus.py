@@ -31,7 +31,7 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
     `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect. If a rank failed
-    after that, the other ranks would wait for it for ever.
+    after it has connected, the other ranks would wait for it for ever.
     """
     asked = asked_for(os.environ)
     if visible >= asked:

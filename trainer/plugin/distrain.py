@@ -1,4 +1,7 @@
-"""`python3 -m distrain` in the trainer's image: leaves the trainer's packages for distrain's own."""
+"""Run the program `distrain` for `python3 -m distrain`.
+
+The program has its own Python packages, apart from the trainer's packages.
+"""
 
 import os
 import sys

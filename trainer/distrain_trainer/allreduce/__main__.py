@@ -101,7 +101,7 @@ def run(options: Options, backend: Backend) -> None:
 def values(rank: int, count: int) -> NDArray[np.float32]:
     """Return a rank's numbers.
 
-    The values differ by index and by rank: an all-reduce that swaps elements then returns wrong sums.
+    Each index and each rank has other values. So an all-reduce that swaps elements returns wrong sums.
     """
     return (np.arange(count) % VALUES + rank + 1).astype(np.float32)
 

@@ -1,6 +1,7 @@
 """Read and change HEAD.
 
-Each run has a file named HEAD. It contains the job that holds the run, and the name of the run's newest checkpoint.
+Each run has a file named HEAD. HEAD contains the name of the job that holds the run, and the name of the run's newest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the UIDs of all pods that must not hold the run again: first `before`, then `more` without `but`.
+    """Return the UIDs of all pods that must not hold the run again: the pods in `before`, then the pods in `more` that
+    are not in `but`.
 
     Only the last RETIRED_KEPT pods are kept. But if `more` is longer than that, all pods of `more` are kept.
     """

@@ -43,7 +43,7 @@ class Part:
 
     @property
     def start(self) -> int:
-        """The offset in the buffer at which the file begins, with its header."""
+        """The offset in the buffer of the file's first byte. A file begins with its header."""
         return self.data - len(self.header)
 
     @property
@@ -124,8 +124,7 @@ def _snapped(shared: Fields, edge: int) -> int:
 
 
 def _between(shared: Fields, first: int, last: int) -> tuple[dict[str, Field], dict[str, Cut]]:
-    """Return the arrays between two offsets in the sequence of shared arrays: their types and shapes, and their cuts.
-    """
+    """Return the types, shapes and cuts of the arrays between two offsets in the sequence of shared arrays."""
     found: dict[str, Field] = {}
     cuts: dict[str, Cut] = {}
     place = 0
@@ -175,7 +174,7 @@ def header_size(content: bytes | bytearray) -> int:
 def parse(file: str, header: bytes, size: int) -> Part:
     """Parse the header of a file of `size` bytes.
 
-    Raises ValueError unless it is the header of a safetensors file with this size.
+    Raises ValueError unless `header` is the header of a safetensors file with `size` bytes.
     """
     try:
         told = json.loads(header[8:])
@@ -228,9 +227,9 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 
 
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
-    """Return the piece that must follow after the array `name` of a file: its array and first element, or None.
+    """Return the piece that must follow after the array `name` of a file (array and first element), or None.
 
-    `following` is the piece that was expected here. Raises ValueError if the array is another piece.
+    `following` is the piece that is expected at this place, or None. Raises ValueError if `name` is another piece.
     """
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0

@@ -173,7 +173,7 @@ def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head]
 def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
     """Return the first HEAD of a run.
 
-    If somebody has deleted HEAD but not the checkpoints, HEAD names the newest of these checkpoints again.
+    If somebody has deleted HEAD but not the checkpoints, the new HEAD names the newest of these checkpoints.
     """
     generation, newest = files.last_there(store)
     head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)

@@ -126,8 +126,7 @@ def position_of(told: dict[str, Any]) -> Position:
 
 
 def difference(there: Subject, here: Subject) -> str | None:
-    """Describe the first difference between a checkpoint's subject (model, data, seed) and this run's, or return None.
-    """
+    """Describe the first difference between a checkpoint's subject and this run's subject, or return None."""
     for what, value in (("framework", "framework"), ("model", "trainer.model"), ("optimizer", "trainer.optimizer")):
         theirs, ours = getattr(there, what), getattr(here, what)
         if theirs != ours:

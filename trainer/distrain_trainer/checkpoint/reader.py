@@ -1,7 +1,7 @@
 """Read checkpoints, and skip torn ones: those that are incomplete or do not match their manifest.
 
-A rank can read only its share of the files. It reads several files at the same time, and computes one file's checksum
-while it reads other files.
+If the ranks read a checkpoint together, each rank reads only its share of the files. A rank reads several files at the
+same time, and computes one file's checksum while it reads other files.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def newest_good(
 ) -> Checkpoint | None:
     """Read the newest complete checkpoint, searching backwards from `newest`. Log one line per skipped checkpoint.
 
-    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint is of another model or other
-    data. Also raises CheckpointError if no checkpoint can be read and at least one has an unknown format.
+    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint does not fit the run, for example
+    because the model is another one. Also raises CheckpointError if no checkpoint can be read and at least one has an
+    unknown format.
     """
     of_newer = None
     for name in _candidates(store, newest, first_generation):
@@ -93,7 +94,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
     """Read a checkpoint into the buffer. `read_files` reads the files of the checkpoint; it is not called for format 1.
 
     Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
-    CheckpointError if it is of another model or other data, and StorageError if the store cannot be read.
+    CheckpointError if it does not fit the run, and StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
@@ -121,7 +122,10 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
 
 
 def _require_none(difference: str | None, store: Store, name: str) -> None:
-    """Raise CheckpointError unless `difference` is None. It describes why the checkpoint does not fit the run."""
+    """Raise CheckpointError unless `difference` is None.
+
+    `difference` describes why the checkpoint does not fit the run.
+    """
     if difference is not None:
         raise of_another(store, name, difference)
 

@@ -161,7 +161,9 @@ class Writer:
         return True
 
     def settle(self, step: int, *, is_good: bool) -> None:
-        """Save the held snapshot if the step after it was good, otherwise drop it. `step` is the number of steps made.
+        """Save the held snapshot if the step after it was good, otherwise drop it.
+
+        `step` is the number of steps made so far.
         """
         if self._held is None or step <= self._held.position.step:
             return

@@ -75,8 +75,8 @@ class Crops:
     def for_training(self, width: int, height: int, random: np.random.Generator) -> Box:
         """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), like torchvision's RandomResizedCrop.
 
-        If none of ten random crops lies within the image, return a crop at the centre. Its ratio is the allowed ratio
-        that is closest to the image's ratio.
+        If none of ten random crops lies within the image, return a crop at the centre. The crop then has the allowed
+        ratio that is closest to the image's ratio.
         """
         (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
         for _ in range(ATTEMPTS):

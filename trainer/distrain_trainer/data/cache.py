@@ -192,7 +192,7 @@ class CachedReader:
 
     @contextmanager
     def _usage(self) -> Iterator[_Usage]:
-        """Open the file that contains the number of cached bytes. Lock it, so that no other rank changes the number."""
+        """Open and lock the file that contains the number of cached bytes, so that no other rank changes it."""
         file = os.open(self.cache.folder / "usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -223,7 +223,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class _Usage:
     """The number of bytes in the cache, as DIGITS digits in an open file.
 
-    The fixed number of digits lets a single call write the whole number. So if the process is killed, the file contains
+    The number of digits is fixed, so a single call writes the whole number. If the process is killed, the file contains
     either the old number or the new one.
     """
 

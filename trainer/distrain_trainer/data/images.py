@@ -29,9 +29,9 @@ class Decoder:
     """Decode image files to arrays that all have the same shape.
 
     Without `scales`, every image must have the shape of the image `first`. With `scales`, each image is scaled and
-    cropped to the shape. The crop is at the centre, or with `augments` at a random place. If `crops` is set, it
-    replaces this rule. With `augments` and `flips`, half of the images are mirrored. `decode` does not use `moments`;
-    `fill` normalizes the pixels with it.
+    cropped to the shape. The crop is at the centre, or with `augments` at a random place. If `crops` is set, `crops`
+    chooses the crop instead. With `augments` and `flips`, half of the images are mirrored. `decode` does not use
+    `moments`; `fill` normalizes the pixels with it.
     """
 
     shape: Shape
@@ -79,7 +79,7 @@ class Decoder:
         return self._fit(image, random)
 
     def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Scale the image to the smallest size that covers `shape`, and crop the rest.
+        """Scale the image to the smallest size that covers `shape`, and crop what exceeds `shape`.
 
         The crop is at the centre for tests, and at a random place for training.
         """
@@ -148,8 +148,9 @@ def _open(content: bytes) -> Image.Image:
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
-    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if the result still has at least `side` pixels, because this is
-    faster.
+    """Make Pillow decode a JPEG at 1/2, 1/4 or 1/8 of its size, which is faster.
+
+    The shorter side of the result still has at least `side` pixels.
     """
     shorter = min(image.size)
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))

@@ -93,8 +93,8 @@ def train_batches(
 ) -> Iterator[Batch]:
     """Yield the batches of one rank, beginning at the position `start`.
 
-    The iterator never ends. It raises StorageError or DataError. `place` is a function that returns memory for the next
-    batch's images. `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and
+    The iterator never ends, and may raise StorageError or DataError. `place` is a function that returns memory for the
+    next batch's images. `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and
     SAMPLES_AHEAD determines how many batches are prefetched.
     """
     samples, size = dataset.train, config.batch_size

@@ -1,6 +1,6 @@
 """Record a run's position in its data.
 
-The record is a few numbers, from which every rank computes the remaining samples.
+A few numbers are enough: every rank computes from them which samples remain.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Position:
 @dataclass(frozen=True)
 class SampleCount:
     """Compute how many samples all ranks together have seen before a step.
+
+    The number of ranks must not change after `start`.
 
     `epoch_samples` is the number of samples of an epoch, None for synthetic data.
     """

@@ -32,7 +32,7 @@ class Source(Protocol):
 @dataclass(frozen=True)
 class Span:
     """The part of a file to read: it begins at byte `start`, and ends at byte `end` or after the fraction `share` of
-    the file.
+    the file, whichever comes first.
 
     `end` and `share` are only estimates that limit prefetching. A reader may still read more of the file.
     """

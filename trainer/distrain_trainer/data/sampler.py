@@ -2,8 +2,8 @@
 
 Each epoch has its own order of all samples, and each rank takes a contiguous slice of that order. So a rank opens only
 the shards that its slice covers. A few numbers, the segments, describe the progress within an epoch. A resumed run
-computes from them which samples are left. If the number of ranks changes during an epoch, the samples that are left are
-divided among the new ranks.
+computes from the segments which samples are left. If the number of ranks changes during an epoch, the samples that are
+left are divided among the new ranks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def part_of_epoch(
     shards: Sequence[int] = (),
     made: Sequence[Segment] = (),
 ) -> Part:
-    """Return a rank's part of an epoch. `made` are the epoch's completed segments; their samples are left out.
+    """Return a rank's part of an epoch. `made` are the segments made so far; their samples are left out.
 
     `shards` contains the number of samples in each file that is read sequentially, and is empty for other formats. All
     ranks make the same number of steps. The ranks' slices differ in length by at most one sample. So in the last step,
@@ -116,7 +116,7 @@ class EpochSampler:
         return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
 
     def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
-        """Return a rank's slice of the samples in `left`: first in reading order, then in training order."""
+        """Return a rank's slice of the samples in `left`, once in reading order and once in training order."""
         reading = left[run_of(len(left), rank=rank, ranks=ranks)]
         if not self.is_in_a_row:
             return reading, reading
@@ -143,7 +143,7 @@ def longest_run(samples: int, ranks: int) -> int:
 def part_of_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
     """Return a rank's part of the test samples, in the order in which they are stored.
 
-    One rank may need one step more than another rank.
+    A rank may need one step more than another rank.
     """
     mine = np.arange(samples)[run_of(samples, rank=rank, ranks=ranks)]
     parts = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]

@@ -35,7 +35,7 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """Yield one list for each step of a rank's part: the functions that fill the batch of this step."""
+        """Yield a list for each step of a rank's part. The list contains the functions that fill the step's batch."""
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:

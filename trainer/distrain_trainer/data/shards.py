@@ -112,7 +112,7 @@ class Shards:
                     yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
 
     def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
-        """Divide the samples in `reading` into pieces, each of which is read from one shard without a gap.
+        """Divide the samples in `reading` into pieces. Each piece is read sequentially from one shard.
 
         Return for each piece the shard, the index of its first sample in the shard, how many samples to read, and the
         numbers of the samples to yield.
@@ -134,7 +134,7 @@ class Shards:
 def span_of(shard: Shard, first: int, count: int) -> Span:
     """Return the part of a shard's file that contains `count` samples.
 
-    The first one is sample number `first` of the shard.
+    `first` is the number of the first of these samples in the shard.
     """
     last = first + count
     if not shard.starts:
@@ -146,7 +146,8 @@ def span_of(shard: Shard, first: int, count: int) -> Span:
 def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
     """Yield `count` samples of a shard, beginning with sample number `first`.
 
-    `file` is positioned at the beginning of `span_of` these samples. Raises DataError if the shard is damaged or wrong.
+    `file` is positioned at the start of the Span that `span_of` returns for these samples. Raises DataError if the
+    shard is damaged or wrong.
     """
     skipped = 0 if shard.starts else first
     with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
@@ -257,8 +258,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _require_end(tar: tarfile.TarFile) -> None:
-    """Raise tarfile.ReadError unless the archive ends here. tarfile itself stops at a damaged header without an error.
-    """
+    """Raise tarfile.ReadError unless the archive ends here. tarfile itself raises no error at a damaged header."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     block = tar.fileobj.read(BLOCK)

@@ -1,4 +1,7 @@
-"""After each logged step, write a line of JSON for other programs: the run's progress, speed and remaining time."""
+"""After each logged step, write a line of JSON for other programs.
+
+The line contains the run's progress, speed and remaining time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights. It can be tested and saved in place of the weights."""
+"""Keep an exponential moving average of the weights. The average can be tested and saved in place of the weights."""
 
 from __future__ import annotations
 

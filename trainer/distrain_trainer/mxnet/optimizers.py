@@ -24,7 +24,7 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 def decays(weight: Any) -> bool:
     """Return whether weight decay applies to a weight.
 
-    It does not apply to biases and normalization weights, which have one dimension.
+    Weight decay does not apply to biases and normalization weights, which have one dimension.
     """
     return len(weight.shape) > 1
 

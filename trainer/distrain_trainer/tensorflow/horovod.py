@@ -1,6 +1,6 @@
 """Train with TensorFlow, one process per rank. Horovod averages the gradients.
 
-The mark `# Distributed:` is on each line that training on a single device would not need.
+Lines that only distributed training needs are marked with `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -142,12 +142,12 @@ def make_train_step(
 ) -> Callable[..., Any]:
     """Return the function that makes one step.
 
-    It is a single graph, because each operation outside a graph adds overhead. The function's arguments are the tensors
-    of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's request to
-    stop. The function returns three values. The first is this rank's loss. The second is the sum of the ranks' messages
-    (distrain_trainer.loop.message), or None if there is only one rank. The third is the number of seconds for which
-    this rank has waited for the averaged gradients, or None unless `measures_wait`. The loss is NaN if the step was
-    left out, unless an fp16 loss scale above 1 is the cause.
+    The step is a single graph, because each operation outside a graph adds overhead. The function's arguments are the
+    tensors of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's
+    request to stop. The function returns three values. The first value is this rank's loss. The second value is the sum
+    of the ranks' messages (distrain_trainer.loop.message), or None if there is only one rank. The third value is the
+    number of seconds for which this rank has waited for the averaged gradients, or None unless `measures_wait`. The
+    loss is NaN if the step was left out, except if an fp16 loss scale above 1 caused this.
     """
     # Without do_not_convert, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
     # each start.
@@ -202,7 +202,7 @@ def message_of(loss: Any, asked: Any) -> Any:
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:
-    """Apply the gradients. Return True: both branches of tf.cond must return a value of the same type."""
+    """Apply the gradients. Return True, because both branches of tf.cond must return a boolean."""
     optimizer.apply_gradients(pairs)
     return True
 
@@ -214,7 +214,7 @@ def share_statistics(model: Any) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
