@@ -56,7 +56,7 @@ class ConflictError(StorageError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint cannot be used for this run, for example because it is of another model."""
+    """A checkpoint cannot be used for this run, for example because it belongs to another model."""
 
 
 class FencedError(TrainerError):
@@ -81,7 +81,7 @@ class FinishedError(TrainerError):
 
 
 class DataError(TrainerError):
-    """The data can be read, but not trained on."""
+    """The data can be read, but it cannot be used for the training."""
 
 
 class DamagedSampleError(DataError):
@@ -144,9 +144,9 @@ def holds_weights_only() -> bool:
 def end_rank(error: BaseException) -> NoReturn:
     """End this process after an exception. Print one line for a TrainerError, and a traceback for any other exception.
 
-    Use os._exit: MPI's clean exit would wait for the other ranks, and they wait for this rank in a collective. When
-    mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so that rank 0 alone
-    logs the error.
+    Use os._exit, because MPI's clean exit would wait for the other ranks, and the other ranks wait for this rank in a
+    collective. When mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so
+    that rank 0 alone logs the error.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)

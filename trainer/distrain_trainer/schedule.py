@@ -17,8 +17,8 @@ def learning_rate(
 ) -> float:
     """Return the learning rate of step number `step`, which begins after all ranks have seen `samples` samples.
 
-    The first step is 0. Each step makes `updates` updates of the weights, and each update uses the batches of `ranks`
-    ranks. `epoch_samples` is the number of samples of an epoch, None for synthetic data.
+    The first step is step number 0. Each step makes `updates` updates of the weights, and each update uses the batches
+    of `ranks` ranks. `epoch_samples` is the number of samples of an epoch, None for synthetic data.
 
     A warm-up and milestones in epochs are counted in samples. So the warm-up and the milestones do not move if the
     number of ranks changes.
@@ -32,9 +32,9 @@ def scaled_rate(config: Config, *, ranks: int) -> float:
     """Return the learning rate for the batch of `ranks` ranks, without warm-up and schedule.
 
     "linear" is the rule of Goyal et al. 2017 for SGD ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
-    arXiv:1706.02677, section 2.1): k times the batch, k times the rate. "sqrt" is the rule for adaptive optimizers
-    (Malladi et al. 2022, arXiv:2205.10287; You et al. 2020, arXiv:1904.00962): k times the batch, sqrt(k) times the
-    rate.
+    arXiv:1706.02677, section 2.1): with k times the batch, use k times the rate. "sqrt" is the rule for adaptive
+    optimizers (Malladi et al. 2022, arXiv:2205.10287; You et al. 2020, arXiv:1904.00962): with k times the batch, use
+    sqrt(k) times the rate.
     """
     scaling = SCALINGS[config.optimizer] if config.rate_scaling == "auto" else config.rate_scaling
     if scaling == "none":

@@ -1,7 +1,7 @@
 """`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check and time the sums.
 
-`helm test` runs this module on every rank. If sums of gradients were wrong, the job would train on, and no other check
-would reveal the error.
+`helm test` runs this module on every rank. If sums of gradients were wrong, the job would continue the training, and no
+other check would reveal the error.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ Cuts = Mapping[str, Cut]
 def elements(array: Any, cut: Cut | None, size: int) -> Any:
     """Return the part of an array that belongs in one file. The array is from NumPy, PyTorch or MXNet.
 
-    If `cut` is None, this is the whole array. Otherwise it is a flat array with `size` elements, from the cut's first
-    element on.
+    If `cut` is None, the part is the whole array. Otherwise the part is a flat array with `size` elements, from the
+    cut's first element on.
     """
     return array if cut is None else array.reshape(-1)[cut.start : cut.start + size]
 

@@ -1,4 +1,7 @@
-"""Keep host memory for a run's state. A rank uses it for the files that it saves, and for the state that it loads."""
+"""Keep host memory for a run's state.
+
+A rank uses this memory for the files that it saves, and for the state that it loads.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Buffer:
     def arrays(self, parts: Sequence[Part]) -> Arrays:
         """Return the arrays of a checkpoint as views of the buffer. An array that is cut into pieces is returned whole.
 
-        The next use of the buffer overwrites them, so copy an array to keep it.
+        The next use of the buffer overwrites these arrays, so copy an array to keep it.
         """
         found: dict[str, Array] = {}
         for part in parts:

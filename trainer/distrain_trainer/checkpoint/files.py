@@ -62,7 +62,7 @@ def _names_in(files: Iterable[str]) -> list[str]:
 def last_there(store: Store) -> tuple[int, str | None]:
     """Return the generation and the name of the newest checkpoint, or 0 and None if the store contains no checkpoint.
 
-    Only folders with a valid manifest count, because folders of other programs may have names of this form too.
+    Only folders with a valid manifest count, because another program's folder may have a name of the same form.
     """
     for name in names(store):
         try:
@@ -184,8 +184,8 @@ def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
 def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> None:
     """Delete this rank's own files of an incomplete checkpoint.
 
-    The files of the other ranks stay, because those ranks do not write them again. If the store refuses to delete a
-    file, the file stays.
+    The files of the other ranks stay, because those ranks would not write these files again. If the store refuses to
+    delete a file, the file stays.
     """
     with contextlib.suppress(StorageError, OSError):
         if not _is_whole(store, name):
@@ -195,7 +195,7 @@ def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> No
 def _list(store: Store, tell: Tell) -> list[str]:
     """List the files of all checkpoints.
 
-    Call `tell` for each file, because a long listing would otherwise look like a call that hangs.
+    Call `tell` for each file, so that a long listing does not look like a call that hangs.
     """
     tell(f"listing {store.uri}")
     files = []

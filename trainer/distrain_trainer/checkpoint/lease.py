@@ -54,7 +54,7 @@ class Lease:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether another job waits for this one to stop."""
+        """Whether another job waits for this job to stop."""
         return self.head.successor is not None
 
     def change(self, **to: Any) -> None:

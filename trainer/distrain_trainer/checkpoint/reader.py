@@ -93,8 +93,8 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: ReadFiles) -> Checkpoint:
     """Read a checkpoint into the buffer. `read_files` reads the files of the checkpoint; it is not called for format 1.
 
-    Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
-    CheckpointError if it does not fit the run, and StorageError if the store cannot be read.
+    Raises DamagedCheckpointError if the checkpoint is incomplete, damaged or not a checkpoint, NewerError if its format
+    is unknown, CheckpointError if it does not fit the run, and StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:

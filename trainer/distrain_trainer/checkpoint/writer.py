@@ -81,9 +81,9 @@ Agree = Callable[[str], str]
 class Writer:
     """Write snapshots in a thread. The thread puts log lines into `lines`, and the main thread prints them.
 
-    There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank that saves
-    writes its own files. Rank 0 also completes the checkpoint. The other ranks have copies of the lease, which they use
-    only to check that no other generation holds HEAD.
+    There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank writes its
+    own files. Rank 0 also completes the checkpoint. The other ranks have copies of the lease, which they use only to
+    check that no other generation holds HEAD.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
@@ -125,7 +125,10 @@ class Writer:
         self._thread.start()
 
     def _due_without_cost(self) -> float:
-        """Return the time of the next checkpoint if the cost of saving is unknown: at the start, or after a failure."""
+        """Return when the next checkpoint is due.
+
+        Called at the start and after a failure, when the cost of saving is unknown.
+        """
         every = self._config.checkpoint_every
         return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
@@ -349,7 +352,10 @@ class Writer:
         files.prune(store, keep=self._config.checkpoint_keep, current=name, tell=tell)
 
     def _is_wanted(self, samples: int) -> bool:
-        """Return whether to wait for the other ranks' files of the state after `samples` samples."""
+        """Return whether rank 0 should still wait for the other ranks' files.
+
+        They contain the state after `samples` samples.
+        """
         return samples >= self._awaited_samples and time.monotonic() - self._closed_at < SECONDS_FOR_LAST
 
     def _name_of(self, snapshot: Snapshot) -> str:

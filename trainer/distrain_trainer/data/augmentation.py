@@ -89,7 +89,10 @@ class Crops:
         return _centre(width, height, min(width, height * widest), min(height, width / narrowest))
 
     def for_tests(self, width: int, height: int, size: int) -> Box:
-        """Return the square at the image's centre that is `size` wide after the shorter side is scaled to `resize`."""
+        """Return a square at the image's centre.
+
+        If the image's shorter side is scaled to `resize` pixels, the square is `size` pixels wide.
+        """
         assert self.resize is not None
         side = min(width, height) * size / self.resize
         return _centre(width, height, side, side)
@@ -118,7 +121,7 @@ def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image
 def is_grey(image: Image.Image) -> bool:
     """Return whether an image has no colours, as images of digits do.
 
-    Digits must not be mirrored: a mirrored digit is wrong.
+    Images without colours are often digits, and a mirrored digit is wrong. So by default, such images are not mirrored.
     """
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
 

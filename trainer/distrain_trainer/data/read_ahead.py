@@ -172,7 +172,8 @@ class ReadAhead:
     def _require_threads(self) -> None:
         """If an exception has ended a thread, raise it.
 
-        Otherwise the reader could wait for ever, because the other threads may end too and no more pieces would arrive.
+        Without this error, the reader could wait for ever: the other threads may end too, and then no more pieces
+        arrive.
         """
         if self._failure is not None:
             raise self._failure

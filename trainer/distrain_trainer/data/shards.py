@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shards:
-    """The samples of all shards. They are numbered consecutively, in the order of the shards' names."""
+    """The samples of all shards. The samples are numbered consecutively, in the order of the shards' names."""
 
     store: Store
     files: Sequence[Shard]

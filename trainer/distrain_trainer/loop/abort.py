@@ -1,4 +1,4 @@
-"""End every process of a job with parameter servers when one of them is lost.
+"""If one process of a job with parameter servers is lost, end all other processes of the job.
 
 In other jobs, mpirun and torchrun end all ranks when one rank fails. Jobs with parameter servers have no such launcher.
 Without further measures, all other processes would wait for a lost process for ever. So each process keeps a connection

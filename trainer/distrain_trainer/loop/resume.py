@@ -1,8 +1,8 @@
 """Acquire a run, and load its newest complete checkpoint.
 
-Ranks that train in lockstep and see the same folder or bucket read together. Each of these ranks reads its share of the
-files, and receives the rest from the others. If each pod has its own folder, or with parameter servers, only rank 0
-reads the checkpoint.
+If the ranks train in lockstep and all see the same folder or bucket, they read a checkpoint together. Each rank then
+reads its share of the files, and receives the rest from the other ranks. If each pod has its own folder, or with
+parameter servers, only rank 0 reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
 
 
 def _lead(run: Run, store: Store, head: Head) -> Loaded:
-    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint that is."""
+    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which one it is."""
     found: Checkpoint | None = None
     if head.checkpoint is not None:
         found = reader.newest_good(

@@ -187,8 +187,8 @@ class Run:
         """Stop if any rank was asked to stop.
 
         Called by all ranks after the evaluation and before the outcome is written. `others` are the requests of
-        processes that do not belong to the group. A store that fails is no reason to stop any more, because the
-        training is over. Raises StoppedError or FencedError.
+        processes outside the group, such as parameter servers. A store that fails is no reason to stop any more,
+        because the training is over. Raises StoppedError or FencedError.
         """
         if self.config.checkpoint:
             asked = self.asked

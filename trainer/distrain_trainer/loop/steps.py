@@ -1,4 +1,7 @@
-"""Make the steps of a run whose ranks train in lockstep. Each rank trains on its own part of every global batch."""
+"""Make the training steps of a run whose ranks train in lockstep.
+
+Each rank trains on its own part of every global batch.
+"""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def sum_of_ranks(numbers: Any) -> Any:
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:
-    """Test the weights that will be saved. These are the moving averages of the weights, if the run keeps averages."""
+    """Test the weights that will be saved. If the run keeps moving averages of the weights, test the averages."""
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)

@@ -64,7 +64,8 @@ def seeder(model: Any) -> Callable[[int], None]:
 def nodes_in_training(model: Any) -> list[dict[str, Any]]:
     """Return the nodes of the model's graph, each with its operator (`op`).
 
-    This is the graph for training. The graph for a test may differ, because a block can ask mx.autograd.is_training().
+    The result is the graph for training. The graph for a test may differ, because a block can ask
+    mx.autograd.is_training().
     """
     with mx.autograd.record():
         return json.loads(model(mx.sym.var("data")).tojson())["nodes"]  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """Measure how long a step waits for the averaged gradients after this rank has computed its own gradients.
 
-The backward pass computes the gradients, and the ranks begin to average them meanwhile. This exchange costs no time as
+The backward pass computes the gradients, and the ranks begin to average them meanwhile. The averaging costs no time as
 long as gradients are still being computed. Only the wait after the last gradient is a cost of the network. The
 functions in this module do not wait for the GPU.
 """
@@ -18,8 +18,8 @@ import torch
 class AllReduceWait:
     """The time for which the current step waits for the averaged gradients.
 
-    On a GPU, the GPU's own clock measures the wait. This process cannot measure it, because it only queues the step,
-    which the GPU computes later.
+    On a GPU, the GPU's own clock measures the wait. This process cannot measure the wait, because it only queues the
+    step, which the GPU computes later.
     """
 
     def __init__(self, *, is_on_gpu: bool) -> None:

@@ -200,8 +200,8 @@ def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
     """Broadcast rank 0's buffers, and also the tensors that DistributedDataParallel cannot broadcast.
 
-    These are tensors whose type is in UNKNOWN_TYPES, and tensors made by expand(). Make DistributedDataParallel ignore
-    them.
+    DistributedDataParallel cannot broadcast tensors whose type is in UNKNOWN_TYPES, and tensors made by expand(). Make
+    DistributedDataParallel ignore such tensors.
     """
     buffers = dict(model.named_buffers())
     tensors = {**dict(model.named_parameters()), **buffers}

@@ -44,7 +44,7 @@ def _clean(figure: Any) -> Any:
 
 
 def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
-    """Return the content of a record with at most LIMIT bytes, and the lines that this content contains.
+    """Return a record's content with at most LIMIT bytes, and the lines that are left in it.
 
     `writer` identifies the process that writes the record. Raises UnreadableError if the lines take more than LIMIT
     bytes even after most of them are removed.

@@ -33,14 +33,14 @@ class Store(Protocol):
     def all_names(self) -> list[str]:
         """Return the path of every file, in any order.
 
-        This is faster than `names` if there are several folders with many files.
+        `all_names` is faster than `names` if several folders contain many files.
         """
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return up to `length` bytes of a file, from offset `start` on.
 
-        Near the end of the file, the result is shorter. Raises MissingError if the file does not exist, and
-        StorageError if it cannot be read.
+        The result is shorter than `length` if the file ends earlier. Raises MissingError if the file does not exist,
+        and StorageError if it cannot be read.
         """
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
