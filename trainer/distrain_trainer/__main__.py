@@ -100,8 +100,8 @@ def require_packages(config: Config) -> None:
 def read_input(config: Config) -> Dataset:
     """Load the data.
 
-    First check that a user's model can be imported: reading the data may take long, and the error should come before
-    it.
+    First import a user's model, so that a mistake in its code is reported before the data is read. Reading may take
+    long.
     """
     if is_users(config.model):
         find(config.model)
@@ -111,7 +111,7 @@ def read_input(config: Config) -> Dataset:
 def require_writable_output(config: Config) -> None:
     """Called by rank 0: test whether the output can be written. The test rewrites log.txt without changing its content.
 
-    If the output cannot be written, the run then fails before the training and not at its end.
+    Without this test, the run would fail only at the end of the training.
     """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())

@@ -83,7 +83,7 @@ def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: 
 
     The share is measured in samples, or in steps if config.steps is set.
 
-    A warm-up in the other unit is converted with the current global batch size.
+    If the warm-up is given in the other unit, it is converted with the current global batch size.
     """
     of_epochs = config.warmup_epochs * (epoch_samples or 0)
     if config.epochs is not None and epoch_samples:

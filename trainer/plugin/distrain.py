@@ -1,4 +1,4 @@
-"""Run the program `distrain` for `python3 -m distrain`.
+"""Start the program `distrain` when `python3 -m distrain` is called.
 
 The program has its own Python packages, apart from the trainer's packages.
 """

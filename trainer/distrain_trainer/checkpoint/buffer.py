@@ -44,7 +44,7 @@ class Buffer:
     def place(self, parts: Sequence[Part]) -> Arrays:
         """Write the files' headers into the buffer.
 
-        Return the views of the buffer that the caller must fill with the arrays.
+        Return views of the buffer, which the caller must fill with the arrays' content.
         """
         self.reserve(parts[-1].end)
         for part in parts:

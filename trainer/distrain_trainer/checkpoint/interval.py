@@ -45,9 +45,9 @@ def interval(every: float | None, *, stall: float, write: float, ranks: int) -> 
     least.
 
     `stall` is the number of seconds for which the last checkpoint stopped the training. `write` is the number of
-    seconds from the beginning of that checkpoint to its end. The training continues while a checkpoint is written, so
-    writing alone does not delay the training. But the next checkpoint must wait until this one is written, so a
-    computed interval is never shorter than `write`.
+    seconds from the beginning of the last checkpoint until it was written. The training continues while a checkpoint is
+    written, so writing alone does not delay the training. But the next checkpoint must wait until this one is written,
+    so a computed interval is never shorter than `write`.
     """
     if every is not None:
         return Interval(every, "checkpoint.every")

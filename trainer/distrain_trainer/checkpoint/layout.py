@@ -229,7 +229,8 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
     """Return the piece that must follow after the array `name` of a file (array and first element), or None.
 
-    `following` is the piece that is expected at this place, or None. Raises ValueError if `name` is another piece.
+    `following` is the piece that is expected at this place, or None. Raises ValueError if the array `name` is not this
+    piece.
     """
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0
@@ -255,7 +256,7 @@ def places_in(part: Part) -> Iterator[tuple[str, int]]:
 def fields_of(parts: Iterable[Part]) -> dict[str, Field]:
     """Return the types and shapes of the arrays in all files.
 
-    For an array cut into pieces, the shape is the whole array's.
+    For an array that is cut into pieces, return the shape of the whole array.
     """
     return {name: field for part in parts for name, field in part.whole_fields.items()}
 

@@ -354,7 +354,7 @@ class Writer:
     def _is_wanted(self, samples: int) -> bool:
         """Return whether rank 0 should still wait for the other ranks' files.
 
-        They contain the state after `samples` samples.
+        These files contain the state after `samples` samples.
         """
         return samples >= self._awaited_samples and time.monotonic() - self._closed_at < SECONDS_FOR_LAST
 

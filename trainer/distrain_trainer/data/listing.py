@@ -48,7 +48,7 @@ def list_names(config: Config, store: Store) -> Sequence[str]:
 def _is_shared(config: Config) -> bool:
     """Return whether it is certain that all ranks see the same files at checkpoint.uri.
 
-    Only for S3 it is certain. The same path may be another folder in another pod or on another node.
+    Only S3 guarantees this. The same path may be another folder in another pod or on another node.
     """
     return config.checkpoint.startswith("s3://")
 

@@ -126,7 +126,7 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
-    """Return one span per rank: the bytes of the checkpoint that this rank has read into its buffer."""
+    """Return one span per rank: the bytes of the checkpoint that the rank has read into its buffer."""
     if found.manifest.format == 1 or not run.saves_together:  # Only rank 0 has read the checkpoint.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)

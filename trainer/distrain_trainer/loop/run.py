@@ -120,7 +120,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's name in results.json. Without checkpoints, it is ""."""
+        """The run's name in results.json. Without checkpoints, the name is ""."""
         return finished.name_of_weights(self.config, self.lease.head) if self.lease is not None else ""
 
     @property
@@ -162,7 +162,7 @@ class Run:
     def begin_step(self, samples: int) -> None:
         """Count a step in which all ranks together used `samples` samples.
 
-        `state` is the state after this step as soon as the step is computed.
+        Once the step is computed, `state` is the state after this step.
         """
         self.position = self.position.after_step(
             samples,
@@ -176,8 +176,8 @@ class Run:
 
         If a checkpoint is due, save the state after the last step that has begun. `step` is the number of steps whose
         outcome is known. `asked` is the largest request of all ranks. If `asked` is a reason to stop, this raises
-        StoppedError, FencedError or UnavailableError. Before it passes a reason to stop, the caller must not have begun
-        a later step.
+        StoppedError, FencedError or UnavailableError. Pass a reason to stop only after the outcomes of all begun steps
+        are known.
         """
         self._heed(asked)
         if self.writer is not None:

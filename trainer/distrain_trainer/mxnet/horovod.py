@@ -210,7 +210,10 @@ def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) ->
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
-    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed

@@ -268,7 +268,7 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
 
 
 def share_statistics(model: Any, collectives: Collectives) -> None:
-    """Broadcast worker 0's batch normalization statistics: all workers must test the model that worker 0 saves."""
+    """Broadcast worker 0's batch normalization statistics, so that all workers test the model that worker 0 saves."""
     parameters = Statistics(model).parameters
     if parameters:
         values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
@@ -277,7 +277,10 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]

@@ -21,8 +21,8 @@ class Keys:
     """The keys by which arrays are stored on the servers.
 
     The key modulo `servers` determines the server of an array, but a large array is divided among all servers. For each
-    weight, the optimizer keeps `states` arrays of the weight's size. The keys of the optimizer's arrays place each
-    array on the same server as its weight.
+    weight, the optimizer keeps `states` arrays of the weight's size. Each array of the optimizer has a key that places
+    the array on the same server as its weight.
     """
 
     weights: int
@@ -62,7 +62,7 @@ NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Update weights with pushed gradients.
 
-    Arrays that are pushed under other keys than those of the weights are added up.
+    Arrays that are pushed under any other key are added up.
 
     The optimizer's state has its own keys, so workers can push and pull it.
 

@@ -183,8 +183,8 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
     """Return the forward pass of a user's model on a single rank.
 
-    A single rank does not need DistributedDataParallel. But DistributedDataParallel refuses some models, so the first
-    step uses it. The user then sees the error now, and not when the run later grows to two ranks.
+    A single rank does not need DistributedDataParallel. But the first step uses DistributedDataParallel, because it
+    refuses some models. The user then sees the error at once, and not when the run later grows to two ranks.
     """
 
     def passes() -> Iterator[Any]:
@@ -221,7 +221,10 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)

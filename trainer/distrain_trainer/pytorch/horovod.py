@@ -93,7 +93,10 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)

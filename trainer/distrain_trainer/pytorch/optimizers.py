@@ -56,7 +56,9 @@ def begin_momentum(optimizer: Any) -> None:
 
 
 class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not installed where types are checked
-    """An optimizer that scales each weight's update. The factor depends on the norms of the weight and of its gradient.
+    """An optimizer that multiplies each weight's update by a factor.
+
+    The factor depends on the norms of the weight and of its gradient.
 
     Biases and normalization weights have no weight decay, and their updates are not scaled.
     """

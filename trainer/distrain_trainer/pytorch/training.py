@@ -314,8 +314,8 @@ def run_steps(
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
     """Return the object that measures how long each step waits for the averaged gradients.
 
-    Return None if there is only one rank. No GPU was available for testing this, so on a GPU the wait is measured only
-    if the run serves metrics.
+    Return None if there is only one rank. No GPU was available to test this measurement, so on a GPU it is made only if
+    the run serves metrics.
     """
     is_on_gpu = computer.device.type == "cuda"
     if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):

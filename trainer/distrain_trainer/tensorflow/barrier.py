@@ -1,6 +1,6 @@
 """Stop all workers before the same step, so that the parameter servers hold a consistent state.
 
-To stop them, the chief begins a pause. Each worker reports the step that it makes next. The workers then train on until
+To stop them, the chief begins a pause. Each worker reports the step that it makes next. The workers then continue until
 they reach the highest step that any worker has reported, and wait there.
 """
 
@@ -48,7 +48,7 @@ class ChiefBarrier:
             self._hear_until_it_waits(worker)
 
     def release(self) -> None:
-        """End the pause: let the workers train on."""
+        """End the pause: let the workers continue the training."""
         if self.step != self._steps:
             self._member.tell_workers("on")
         self.step = None

@@ -93,7 +93,7 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
 
 
 def share_start(model: Any, optimizer: Any) -> None:
-    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same ones."""
+    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same values."""
     hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
@@ -208,13 +208,16 @@ def apply(optimizer: Any, pairs: list[Any]) -> bool:
 
 
 def share_statistics(model: Any) -> None:
-    """Broadcast rank 0's batch normalization statistics: all ranks must test the model that rank 0 saves."""
+    """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
     if counted := model.non_trainable_variables:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Test the model. Return how often its first choice is right, and how often one of its first five is right."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
