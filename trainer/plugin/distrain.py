@@ -1,7 +1,4 @@
-"""Start the program `distrain` when `python3 -m distrain` is called.
-
-The program has its own Python packages, apart from the trainer's packages.
-"""
+"""`python3 -m distrain` in the trainer's image: leaves the trainer's packages for distrain's own."""
 
 import os
 import sys
