@@ -30,8 +30,8 @@ CUDA_ERROR_NAMES = {
 def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
-    `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect, because the other
-    ranks would wait for ever for a rank that fails after that.
+    `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect. If a rank failed
+    after it has connected, the other ranks would wait for it for ever.
     """
     asked = asked_for(os.environ)
     if visible >= asked:
@@ -67,7 +67,7 @@ def asked_for(environment: Mapping[str, str]) -> int:
 
 
 def require_gpu_of_rank(local_rank: int, *, local_ranks: int, visible: int) -> None:
-    """Raise DeviceError if a worker has more ranks than GPUs and none is left for this rank."""
+    """Raise DeviceError if a worker has more ranks than GPUs, and this rank would have no GPU."""
     if local_rank >= visible:
         raise DeviceError(
             f"workers.gpus: this worker runs {local_ranks} ranks and sees {visible} GPUs; make them equal"
@@ -88,7 +88,7 @@ def compiles(config: Config, log: Log, *, has_gpu: bool) -> bool:
 
 
 def speaks() -> bool:
-    """Return whether this is the first process among those that train."""
+    """Return whether this process has the lowest rank of all processes that train."""
     task, index = task_from_environment()
     return (index if task else rank_from_environment()) == 0
 

@@ -1,4 +1,4 @@
-"""Declare the arguments of the recipe: how the weights are optimized, and how images are changed before training.
+"""Declare the arguments of the training recipe: how the weights are optimized, and how images are augmented.
 
 docs/recipe.md explains the arguments. Config inherits them.
 """
@@ -27,7 +27,7 @@ def argument(
 ) -> T:
     """Return the dataclass field of a command line argument.
 
-    `path` is the path of its chart value, if that is not trainer.<argument>.
+    `path` is the path of its chart value. By default, the path is trainer.<argument>.
     """
     metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
     return field(default=default, metadata=metadata)
@@ -137,7 +137,9 @@ class Recipe:
                 )
 
     def _require_weights_on_servers(self) -> None:
-        """Refuse arguments that require all weights in one process, because each server has only a part of them."""
+        """Refuse arguments that require all weights in one process, because each parameter server has only a part of
+        the weights.
+        """
         if self.optimizer in ("lars", "lamb"):
             raise ArgumentError(
                 f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, but each parameter "

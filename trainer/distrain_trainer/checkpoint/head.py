@@ -1,6 +1,7 @@
 """Read and change HEAD.
 
-HEAD is the file of a run that names the job that holds the run, and the run's newest checkpoint.
+Each run has a file named HEAD. HEAD contains the name of the job that holds the run, and the name of the run's newest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ RETIRED_KEPT = 64
 
 @dataclass(frozen=True)
 class Holder:
-    """A job that holds a run or asks for it: the name of the job resource, and the UIDs of its pods."""
+    """A job that holds a run, or that asks to take the run over: the name of the job resource, and the UIDs of its
+    pods.
+    """
 
     job: str
     pods: tuple[str, ...] = ()
@@ -60,9 +63,9 @@ class End:
 class Head:
     """The content of a run's HEAD.
 
-    `heartbeat` is in Unix seconds. `since` is the first generation of the current training: the one that last started
-    from step 0. `successor` is the job that asks for the run. `retired` are the UIDs of pods that must not hold the run
-    again. `end` is the point at which the run last finished; it is valid only in the state FINISHED.
+    `heartbeat` is in Unix seconds. `since` is the generation that last started the training from step 0. `successor` is
+    the job that asks to take the run over. `retired` are the UIDs of pods that must not hold the run again. `end` is
+    the point at which the run last finished; it is valid only in the state FINISHED.
     """
 
     generation: int
@@ -85,9 +88,9 @@ class Head:
         return Holder(self.job, self.pods)
 
     def passed_to(self, new: Holder) -> Head:
-        """Return the HEAD after a new holder has taken it.
+        """Return the content of HEAD after the run has passed to a new holder.
 
-        If the new holder is another job, the pods of the old holder are retired.
+        If the new holder is another job, the old holder's pods must never hold the run again.
         """
         gone = () if new.job == self.job else self.pods
         return replace(
@@ -102,9 +105,9 @@ class Head:
         )
 
     def asked_by(self, new: Holder) -> Head:
-        """Return the HEAD after a job has asked for the run.
+        """Return the content of HEAD after a job has asked to take the run over.
 
-        If a different job had asked before, the pods of that job are retired.
+        If a different job had asked before, that job's pods must never hold the run.
         """
         overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
         return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
@@ -117,7 +120,7 @@ class Head:
 
     @classmethod
     def from_json(cls, content: bytes) -> Head:
-        """Parse a HEAD. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError if it is damaged."""
+        """Parse a HEAD. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError if HEAD is damaged."""
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
@@ -130,7 +133,9 @@ class Head:
 
 
 def _require_types(head: Head) -> None:
-    """Raise TypeError or ValueError if a field does not have the type of its annotation: JSON may contain any value."""
+    """Raise TypeError or ValueError if a field has another type than its annotation says, because JSON may contain any
+    value.
+    """
     successor, end = head.successor or Holder(""), head.end or End(0, 0, "")
     texts = (head.job, *head.pods, *head.retired, successor.job, *successor.pods)
     numbers = (head.generation, head.since, end.step, end.samples)
@@ -143,9 +148,10 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the retired pods `before` followed by the pods `more`, without the pods in `but`.
+    """Return the UIDs of all pods that must not hold the run again: the pods in `before`, then the pods in `more` that
+    are not in `but`.
 
-    Keep the last RETIRED_KEPT. If `more` contains more than RETIRED_KEPT pods, all of them are kept.
+    Only the last RETIRED_KEPT pods are kept. But if `more` is longer than that, all pods of `more` are kept.
     """
     pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
     return tuple(pods[-max(RETIRED_KEPT, len(more)) :])

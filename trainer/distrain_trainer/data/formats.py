@@ -79,8 +79,8 @@ def format_of(names: Sequence[str], folder: str) -> str | None:
 def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
     """Return the folders of training and test data: train/ and either val/ or test/.
 
-    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is not the training
-    data but a class with the name train.
+    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is a class named train
+    and not the folder of training data.
     """
     if format_of(names, TRAIN) is None:
         return "", None
@@ -177,7 +177,7 @@ def _known_classes(config: Config) -> int:
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
-    """Return the decoder. Its image size is --image-size, or the size of the first image if that is not set."""
+    """Return the decoder. The decoder's image size is --image-size if set, otherwise the size of the first image."""
     require("pillow", "data.uri")
     size = config.image_size
     of_first, is_grey = look_at(content, name)

@@ -21,7 +21,7 @@ Span = tuple[int, int]
 class ProcessGroup:
     """This rank, the number of ranks, and two collectives: broadcast from rank 0, and gather to all ranks.
 
-    `shares_state` is false with parameter servers: then only rank 0 loads and saves the state.
+    `shares_state` is false with parameter servers, where only rank 0 loads and saves the state.
     """
 
     rank: int
@@ -38,10 +38,10 @@ class ProcessGroup:
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Copy the span that each rank has in its buffer into the buffers of all other ranks.
+        """Exchange the spans of the buffer: send this rank's span to all other ranks, and receive their spans.
 
-        All buffers must be large enough for this. The ranks send small pieces, so no rank needs memory for a second
-        copy of the state.
+        Each rank's buffer must have room for all spans. The ranks send small pieces, so no rank needs memory for a
+        second copy of the state.
         """
         if all(start == end for start, end in spans[1:]):
             self._share_of_rank_0(buffer, *spans[0])

@@ -1,4 +1,4 @@
-"""Make a Python file object whose bytes come from another source, and whose end need not be known."""
+"""Define a Python file object whose subclasses supply the bytes. The length of the file may be unknown."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Train with TensorFlow and asynchronous parameter servers.
 
 The same command runs in every process of a TFJob. The parameter servers (ps) hold the weights and the optimizer. A
-worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. It does not wait for other
-workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
+worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. A worker does not wait for
+other workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-The mark `# Distributed:` is on each line that training on a single device would not need; in this module, these are
-most lines.
+Lines that only distributed training needs are marked with `# Distributed:`; most lines of this module are.
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
     """Acquire the run's checkpoints, and resume from the newest one.
 
-    Only the chief calls this. It passes a group that contains only one process.
+    Only the chief calls this, so the group's broadcast and gather involve no other process.
     """
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
@@ -173,7 +172,7 @@ def follow(member: Member, run: Run) -> Progress:
 
 
 def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
-    """Return the accuracy over the test samples of all workers, or None if there are none.
+    """Return the accuracy over the test samples of all workers, or None if there are no test samples.
 
     Stop if any process was asked to stop.
     """

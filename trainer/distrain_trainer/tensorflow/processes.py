@@ -74,13 +74,19 @@ class Cluster:
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the processes whose word queues are used here: on the chief all others, elsewhere only itself."""
+        """Return the processes whose queues of words this process uses.
+
+        The chief writes to the queues of all other processes. Every other process reads only its own queue.
+        """
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figure queues are used here: on the chief all workers, on a worker only itself."""
+        """Return the workers whose queues of figures this process uses.
+
+        The chief reads the queues of all workers. A worker writes only to its own queue.
+        """
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -164,7 +170,10 @@ class Member:
                 time.sleep(1)
 
     def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
-        """Run ops of the graph, on any process. Raises LostPeerError if the connection to another process breaks."""
+        """Run ops of the graph, in this process or another one.
+
+        Raises LostPeerError if the connection to another process breaks.
+        """
         try:
             return self._session.run(ops, feed)
         except LOST as error:
@@ -183,7 +192,7 @@ class Member:
     def ask_to_stop(self, reason: int) -> None:
         """Called by a server, in any thread: publish a request to stop.
 
-        The workers read it and report it to the chief.
+        The workers read this request and report it to the chief.
         """
         self.run(self._set_asked, {self._given: reason})
 
@@ -229,7 +238,7 @@ class Member:
         return [self.hear(worker) for worker in self._figures]
 
     def end_all(self, word: str = "end") -> None:
-        """Called by the chief: leave the abort channel, and send the last word to all other processes."""
+        """Called by the chief: close the abort channel, and send `word`, "end" or "stop", to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
             # A process may end after it has received the message, but before it has confirmed this.
