@@ -109,7 +109,10 @@ class Statistics:
         self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
 
     def restore(self) -> None:
-        """Undo the changes that the step has made to these parameters."""
+        """Undo the changes that the step has made to these parameters.
+
+        Read the gradients first: otherwise a hybridized model with static_shape may change the parameters after this.
+        """
         for each, before in zip(self.parameters, self._before, strict=True):
             for array, old in zip(each.list_data(), before, strict=True):
                 array[:] = old
