@@ -31,8 +31,8 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 class Part:
     """A part of distrain written in Python: its folder, its errors' base classes, and the program that prints them.
 
-    `common` describes all errors of the part. If it is empty, the docstring of each error class describes its errors.
-    `lines` maps the heading of a group of messages to the functions that print them.
+    `common` is one description for all error classes of the part. If `common` is empty, each error class is described
+    by its own docstring. `lines` maps the heading of a group of messages to the functions that print them.
     """
 
     who: str
@@ -143,7 +143,10 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words and a finding. Other texts only pass on another message."""
+    """Return whether a text has at least two words, and a finding before the first `;`.
+
+    Any other text only passes on another message.
+    """
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and not re.search(r"(^|: );", text)
 
 

@@ -36,7 +36,7 @@ class CommentError(Exception):
 class Service:
     """The API of a code host: URLs, HTTP method and login for comments.
 
-    In `one_comment`, {} stands for a comment's id.
+    In the URL `one_comment`, {} is the placeholder for a comment's id.
     """
 
     comments: str

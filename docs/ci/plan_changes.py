@@ -150,7 +150,10 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether a file's content changes. For a symbolic link, its target counts."""
+        """Tell whether a file differs between the two commits.
+
+        A symbolic link also changes if the file to which it points changes.
+        """
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))

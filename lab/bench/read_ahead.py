@@ -71,7 +71,7 @@ def _upload(server: Server, folder: Path) -> dict[str, int]:
 
 
 def _images() -> Iterator[tuple[bytes, int]]:
-    """Yield the same image repeatedly, with padding after its end. Decoders ignore the padding."""
+    """Yield the same image again and again, padded with dots to BYTES bytes. Decoders ignore the padding."""
     [(image, label)] = photographs(1, size=224, classes=8)
     return itertools.repeat((image.ljust(BYTES, b"."), label))
 

@@ -2,7 +2,7 @@
 
 Each folder below lab/builds/go pins upstream modules with its go.mod and go.sum. Most of these folders contain no code
 of this repository. The cache identifies a built program by a hash of its Program, the flags and all files in its
-folder. The folder's path does not matter.
+folder. The hash does not include the folder's path.
 """
 
 from __future__ import annotations

@@ -98,9 +98,10 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
 
 def image_on(name: str, dockerfile: Path, framework: str) -> Image:
-    """Return the image of a Dockerfile whose argument ENVIRONMENT names a framework's image without distrain's code.
+    """Return the image of a Dockerfile.
 
-    Raises LabError as trainer_image does.
+    Its argument ENVIRONMENT gets the name of a framework's image without distrain's code. Raises LabError as
+    trainer_image does.
     """
     environment = trainer_environment(framework)
     build = partial(_build, name, dockerfile)
@@ -218,8 +219,9 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs on a host add their CA certificate to every certificate bundle, also in buildah's layers. buildah can
-    build on a changed layer, but cannot push the result. If a layer has changed, all layers are built again.
+    Security software on a host may add its CA certificate to every certificate bundle, even in the layers that buildah
+    has stored. buildah then can build on such a changed layer, but fails to push the image. If a layer has changed, all
+    layers are built again.
     """
     build(reference)
     try:
@@ -272,10 +274,10 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether a file belongs only to the image of another framework.
+    """Return whether a file belongs only to the images of other frameworks.
 
-    Such a file's name starts with that framework's name. `framework` may also be a variant, such as pytorch-cuda. A
-    variant also uses the files of its framework.
+    Such a file's name starts with the name of its framework. `framework` is a framework or a variant of one, such as
+    pytorch-cuda. The files of the framework also belong to the variant.
     """
     others = tuple(name for name in FRAMEWORKS if not framework.startswith(name))
     return "distrain_trainer" not in path.parts and path.name.startswith(others)

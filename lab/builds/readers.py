@@ -22,7 +22,7 @@ def tensorflow() -> Path:
 
 
 def _without_cuda(programs: Path) -> None:
-    """Replace PyTorch's CUDA libraries, as the trainer's image does. Keep what torchvision needs of them."""
+    """Replace PyTorch's CUDA libraries as in the trainer's image, but keep the symbols that torchvision needs."""
     python = str(programs / "python")
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())

@@ -37,7 +37,9 @@ _INSTALLED = STATE_DIR / "operators.json"
 
 @dataclass(frozen=True)
 class Operators:
-    """A choice of operators: the version of MPIJob or "", training-operator or not, a gang scheduler or not."""
+    """A choice of operators: the version of MPIJob ("" for none), and whether to run training-operator and a gang
+    scheduler.
+    """
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -77,7 +79,7 @@ def install(chosen: Operators) -> None:
 
 
 def installed() -> Operators | None:
-    """Return the installed operators. Return None if their installation was interrupted, or no cluster runs."""
+    """Return the installed operators. Return None if no cluster runs, or if an installation was interrupted."""
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
@@ -108,9 +110,9 @@ def ends_jobs(chosen: Operators) -> bool:
 
 
 def switch(chosen: Operators) -> None:
-    """Replace the operators of the running cluster by this choice.
+    """Install these operators in the running cluster, instead of the present ones.
 
-    Jobs whose CRD is removed end.
+    If the change removes a CRD, the jobs of this CRD end.
     """
     if ends_jobs(chosen):
         remove()
@@ -182,7 +184,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, but not the roles that Kubernetes aggregates into Kubeflow's roles."""
+    """Yield an operator's standalone manifests, without the ClusterRoles `kubeflow-*`: they extend Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):

@@ -77,7 +77,8 @@ class Site:
     def tool(self, name: str, build: str) -> str:
         """Return a program's path.
 
-        On the lab this is the lab's own program. Elsewhere it is the program in the user's PATH, if there is one.
+        On the lab it is the program that the lab has built. On a user's cluster it is the program in the user's PATH
+        or, if PATH lacks it, the lab's program, too.
         """
         users = None if self.is_lab else shutil.which(name)
         return users or str(golang.binary(build))

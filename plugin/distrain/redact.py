@@ -48,7 +48,10 @@ def remember(secret: str) -> None:
 
 
 def remember_in(text: str) -> None:
-    """Remember the values that have secret-like names in a text that cannot be parsed. An error may quote the text."""
+    """Remember secrets in a text that cannot be parsed: the values that have secret-like names.
+
+    An error may quote the text.
+    """
     for entry in ENTRY.findall(text):
         for word in WORD.findall(entry):
             remember(word)
@@ -93,5 +96,8 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """The path only names something. Tell whether its value does not look like a name."""
+    """If the path is one that only names an object, such as a Secret's name, check the value.
+
+    Tell whether the value cannot be such a name, and so may be a secret itself.
+    """
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

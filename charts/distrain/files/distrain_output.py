@@ -137,9 +137,9 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for a message that a program could not start.
+        """Look in a line of output for a message saying that a program could not be started.
 
-        If a line is no such message, note that the program itself has printed.
+        If the line is no such message, it is the program's own output: set `has_printed`.
         """
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python

@@ -77,9 +77,10 @@ def write(output: bytes) -> None:
 class Program:
     """A running command, in its own session.
 
-    `program` is the program that the command runs. If the command is mpirun, it is the program that mpirun starts.
+    `program` is the training program that the command runs. For mpirun, `program` is the program that mpirun starts on
+    the ranks.
 
-    With `are_ranks_elsewhere`, the ranks run in other pods.
+    Set `are_ranks_elsewhere` if the ranks run in other pods.
     """
 
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
@@ -184,7 +185,7 @@ class Program:
         self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
-        """Send SIGTERM, and SIGKILL if the program does not end. Return False if the program was terminated before."""
+        """Send SIGTERM, and SIGKILL if the program does not end. Return False if SIGTERM was already sent."""
         if self.killer:
             return False
         self.process.terminate()
@@ -337,8 +338,8 @@ def parse(name: str, argv: list) -> tuple:
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    The argument of `work` says whether `work` was called before. Process 1 only watches the child and reaps processes,
-    so that the container survives if the child is killed.
+    `work` receives True if it was called before, so that it can tell a restart from the first start. Process 1 only
+    watches the child and reaps processes, so that the container survives if the child is killed.
     """
     asked, is_again = [], False
     while True:

@@ -3,8 +3,8 @@
 The kernel drops a signal that process 1 receives without a handler. After a lost SIGTERM, the pod would run until its
 grace period is over.
 
-Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. Such a pod
-also runs this file as its preStop hook, which kubelet runs before it sends SIGTERM.
+Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. For this
+case the pod's preStop hook also runs this file: kubelet runs the hook before it sends SIGTERM.
 """
 
 import os

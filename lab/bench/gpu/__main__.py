@@ -101,7 +101,7 @@ def arguments() -> argparse.Namespace:
 
 
 def device() -> tuple[str, str, int]:
-    """Return PyTorch's version, the device's name, and the GPU's memory in bytes (0: there is only a processor)."""
+    """Return PyTorch's version, the device's name, and the GPU's memory in bytes (0 if there is no GPU)."""
     gpu = "torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None"
     code = f"import torch; p = {gpu}; print(torch.__version__, *([p.total_memory, p.name] if p else []))"
     version, _, found = run(["-c", code]).strip().partition(" ")

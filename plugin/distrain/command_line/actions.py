@@ -71,7 +71,7 @@ class HelmFlag(argparse.Action):
 
 
 class GenerateName(argparse.Action):
-    """Record that the release's name is generated, unless the user gives a template for the name."""
+    """Handle --generate-name: record that Helm generates the release's name, unless --name-template was given."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
         options.naming = options.naming or ("--generate-name", "")

@@ -43,7 +43,7 @@ class FormError(ValueError):
 
 
 def converted(found: Any, wanted: type[T]) -> T:
-    """Convert parsed YAML to a struct; raise FormError if the YAML has another form.
+    """Convert parsed YAML to a struct; raise FormError if the YAML does not fit the struct.
 
     As in Kubernetes, null means that there is no value.
     """

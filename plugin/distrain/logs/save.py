@@ -130,7 +130,7 @@ class Saving:
             self._saved.unread.append(f"{unread[0].messages[0]}{more}")
 
     def _log(self, reader: Reader, blocks: Iterator[list[bytes] | UnreachableError]) -> int:
-        """Write a log with the time of each line. Return 1, the number of files that were written.
+        """Write a log with the time of each line. Return the number of files written, which is 1.
 
         If the first read fails, raise its error.
         """

@@ -78,7 +78,10 @@ def container_limits(spec: kube.PodSpec) -> Units:
 
 
 def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
-    """Return the resources of the pod itself. The API server takes their defaults from the containers."""
+    """Return a pod's pod-level resources (`spec.resources`) as the API server stores them.
+
+    The API server computes the missing ones from the containers.
+    """
     # Kubernetes pkg/apis/core/v1/defaults.go: defaultHugePagePodLimits, defaultPodRequests
     given = spec.resources
     if given is None or not (given.requests or given.limits):
@@ -163,9 +166,9 @@ def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
 def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
     """Return the pod-level requests.
 
-    If the pod has limits, or if its containers request huge pages, the other requests of the pod are the containers'
-    sums at the time when the pod was created. In that case a limit counts as a request only if no container requests
-    the resource.
+    If the pod has pod-level limits, or if its containers request huge pages, the API server adds the missing pod-level
+    requests when it creates the pod. A missing request becomes the sum of the containers' requests or, if no container
+    requests the resource, the pod-level limit. For huge pages, the limit comes first.
     """
     asked = _of_the_pod(all_thousandths(resources.requests))
     limits = _of_the_pod(all_thousandths(resources.limits))

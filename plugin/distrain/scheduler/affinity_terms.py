@@ -1,4 +1,4 @@
-"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods with terms."""
+"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods with the terms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNREAD = NamespaceLabels()
 
 
 class AffinityTerm(Struct, frozen=True):
-    """A topology key, and the selector and the namespaces of the pods that count in the domains of this key."""
+    """A term of pod affinity or anti-affinity: its topology key, and which pods it selects, by labels and namespaces."""
 
     key: str
     selector: kube.LabelSelector | None
@@ -61,7 +61,8 @@ def required_terms(
 ) -> tuple[AffinityTerm, ...]:
     """Return the required terms of a pod's affinity. A term that names no namespaces means the pod's own namespace.
 
-    Pass the labels of the pod, unless the API server has already added them to the selectors.
+    `labels` are the pod's labels, from which matchLabelKeys are added to the selectors. Leave `labels` out if the API
+    server has already done this.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

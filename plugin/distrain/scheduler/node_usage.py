@@ -29,12 +29,14 @@ EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """The requests, host ports and volumes on each node, the exclusive claims in use, and per role, `existing` pods.
+    """What the cluster's pods use on each node: requests, host ports, volumes and exclusive claims.
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
-    `freed` are the volumes of the release's own pods, which do not count. The claim of a pod that has a node counts as
-    in use EVERYWHERE. The claim of a nominated pod is in use only on the node for which the pod is nominated. `between`
-    counts the nominated pods that the scheduler places before some of the job's pods and after others.
+    `freed` are the volumes of the release's own pods, which are treated as if they had ended. `claims` are exclusive
+    claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes: the key is
+    EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is nominated. `between`
+    counts the nominated pods whose priority is between the priorities of the job's pods. `existing` has, for each role,
+    the pods that matter for its constraints.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -106,7 +108,7 @@ def usage_of(
 class _Adding:
     """Adds pods to a ClusterUsage. It reads from each pod only what the job's constraints need.
 
-    `reads_each_pod` tells whether two pods of the same kind on the same node may differ for the job.
+    `reads_each_pod` is true if the job's constraints may treat two pods of the same kind on the same node differently.
     """
 
     def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:

@@ -1,7 +1,8 @@
 """NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver. The limit is in its CSINode.
 
 A volume counts only once per node, even if several pods on the node use it. So a claim that the job's pods share needs
-one volume per node. If each pod has its own claim, these claims are treated as a resource of the node, like CPU.
+one volume per node. If each pod has its own claim, the volumes that a node can still attach are treated as a resource,
+like CPU.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ Names = Mapping[str, set[CsiVolume]]
 
 
 class VolumeNeeds(Struct, frozen=True):
-    """The CSI volumes of one role's pods: the shared ones, and for each driver, the number of volumes of a single pod.
+    """The CSI volumes of one role's pods. `shared` are the volumes that several pods use.
 
-    `existing` are the drivers of own claims that exist already; a node may have attached the volumes of these claims.
+    `own` is the number of further volumes of each pod, by driver. `existing` are the drivers of such own volumes whose
+    claims exist already, so a node may already have attached them.
     """
 
     replicas: int = 0
@@ -62,7 +64,7 @@ class VolumeNeeds(Struct, frozen=True):
 class Attached(Struct, frozen=True):
     """The volumes on one node: `used` by running pods, or `reserved` by nominated pods and VolumeAttachments.
 
-    A pod of the job cannot rely on sharing a `reserved` volume.
+    A `reserved` volume counts for the node's limit, but it is not certain that a pod of the job can share the volume.
     """
 
     used: Collection[CsiVolume] = ()
@@ -90,7 +92,7 @@ class AttachLimits(Struct, frozen=True):
         return {volume for volume in found if volume}
 
     def free(self, node: str, attached: Attached) -> Units:
-        """For each driver whose volumes belong to single pods, return how many more of them the node can attach."""
+        """For each driver of volumes that only one pod uses, return how many more volumes the node can attach."""
         return {f"{PREFIX}{driver}": self._left(driver, node, attached) for driver in sorted(self._own_drivers())}
 
     def request(self, role: str) -> Units:
@@ -107,7 +109,7 @@ class AttachLimits(Struct, frozen=True):
         return False
 
     def contested(self, node: str, attached: Attached) -> Iterator[str]:
-        """Yield the drivers whose limits make the number of the job's pods on the node depend on the pods' order."""
+        """Yield the drivers for which the order of the job's pods decides how many of them fit on the node."""
         for driver, limits in self.limits.items():
             users = [needs for needs in self.needs.values() if driver in needs.drivers]
             shared = set().union(*(needs.shared_of(driver) for needs in users))
