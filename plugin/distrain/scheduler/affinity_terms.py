@@ -31,7 +31,7 @@ UNREAD = NamespaceLabels()
 
 
 class AffinityTerm(Struct, frozen=True):
-    """A term of pod affinity or anti-affinity: its topology key, and which pods it selects, by labels and namespaces."""
+    """A term of pod affinity or anti-affinity: its topology key, and how it selects pods by labels and namespaces."""
 
     key: str
     selector: kube.LabelSelector | None

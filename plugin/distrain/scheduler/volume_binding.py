@@ -29,7 +29,7 @@ class BoundVolume(Struct, frozen=True):
 
     @property
     def is_somewhere(self) -> bool:
-        """Tell whether there may be nodes that cannot reach the volume."""
+        """Tell whether some nodes may not reach the volume, because it has a node affinity or zone labels."""
         return self.volume.spec.node_affinity is not None or not {*(self.volume.metadata.labels or {})}.isdisjoint(
             ZONES
         )
@@ -44,9 +44,9 @@ class BoundVolume(Struct, frozen=True):
 class UnboundVolume(Struct, frozen=True):
     """A claim with WaitForFirstConsumer. The claim is bound to a volume when its first pod gets a node.
 
-    `candidates` are existing volumes: the volume that is reserved for the claim, otherwise the free volumes that suit
-    it. `node` is set if the scheduler has already chosen the node for a new volume. With `is_per_pod`, the rule is for
-    all claims of this name; each pod has one of them.
+    `candidates` are existing volumes: the volume that an administrator has reserved for the claim or, without a
+    reservation, all free volumes that suit the claim. `node` is set if the scheduler has already chosen the node for a
+    new volume. If `is_per_pod` is true, each pod has its own claim, and the rule applies to each of these claims.
     """
 
     claim: str

@@ -1,8 +1,8 @@
 """Shorten the search: detect states whose outcome is known.
 
-A state is hopeless if the remaining pods would not fit even if every node that may still open were open. A state is
-assured if every remaining pod is certain to find a node. The search continues only from states that are neither assured
-nor hopeless.
+A state is hopeless if the remaining pods do not fit even on all nodes that the rules admit now or may admit later. A
+state is assured if every remaining pod is certain to find a node. The search continues only from states that are
+neither assured nor hopeless.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Pruning:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
 
     def end(self, state: State) -> bool | None:
-        """Return True if every continuation gets stuck, False if every continuation places all pods, otherwise None."""
+        """Return True if no order places all remaining pods, False if every order does, None if it is unknown."""
         if self._hopeless(state):
             return True
         return False if self._assured(state) else None
 
     def _hopeless(self, state: State) -> bool:
-        """Tell whether the remaining pods would not fit even if every node that may still open were open."""
+        """Tell whether the remaining pods do not fit even on all nodes that the rules admit now or may admit later."""
         open_to = self._openable(state)
         places = [
             (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
