@@ -108,7 +108,7 @@ class Pruning:
         rule: SpreadRule,
         places: Sequence[tuple[Place, int]],
     ) -> int:
-        """Return how many pods a spread constraint admits when the smallest domain has its highest possible count."""
+        """Return how many pods a spread constraint admits if the domain with the fewest pods gets as many as it can."""
         census = self._problem.censuses[rule.census]
         least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
 
@@ -119,7 +119,7 @@ class Pruning:
         return self._by_domain(rooms, rule.census, allowed)
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return the highest count that the domain with the fewest pods can reach."""
+        """Return the highest number of counted pods that the domain with the fewest pods can reach."""
         census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
@@ -136,9 +136,9 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up the room, where `allowed` limits the room of each domain.
+        """Sum up the room of all domains, after `allowed` has reduced the room of each domain.
 
-        Nodes whose pods are not counted have no limit.
+        Where pods are not counted, the room is not reduced.
         """
         if self._states.keys[census] is None:
             return sum(
@@ -182,7 +182,7 @@ class Pruning:
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
-        """Tell whether the remaining pods are too few to close every node that the role's rules allow."""
+        """Tell whether the remaining pods are too few to leave the role no room on the nodes that its rules allow."""
         binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
         if len(binding) > 1:
             return False
@@ -200,7 +200,7 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """Do as `_kept_open`, for each domain that may be the smallest at the end and that the spread admits."""
+        """Tell whether the role keeps room in every domain that may have the fewest pods at the end."""
         if self._problem.censuses[census].from_zero:
             return False
         # In a canonical state the smallest of the counts is 0.
@@ -227,7 +227,7 @@ class Pruning:
         return all(self._resists(state, role, rules, inside) for inside in domains.values())
 
     def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
-        """Tell whether some of these nodes stay open, whatever room the other remaining pods take."""
+        """Tell whether some of these nodes keep room for the role, whatever places the other remaining pods take."""
         others = sum(state.left) - 1
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []

@@ -32,7 +32,7 @@ class Found(Kube):
 
 
 class Absence:
-    """Decides at each look whether a run without a job waits for a new job or was removed.
+    """Decides, each time the run is read, whether a run without a job waits for a new job or was removed.
 
     `tell` receives a message when the job is gone.
     """
@@ -73,7 +73,7 @@ class Absence:
 
 
 def is_being_replaced(cluster: Cluster, release: str) -> bool:
-    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's Secret shows it."""
+    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's status is pending."""
     namespace = cluster.target.namespace
     path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
     with contextlib.suppress(UnreachableError):

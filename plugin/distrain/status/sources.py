@@ -32,7 +32,10 @@ class Unread(list[str]):
     """Has one line for each thing that the user may not read."""
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Call `read`. Return `otherwise` if the user may not read the objects, or if the cluster has no such kind."""
+        """Call `read`. Call `read` and return its result.
+
+        Return `otherwise` if the user may not read the objects, or if the cluster has no such kind.
+        """
         try:
             return read()
         except ForbiddenError as error:

@@ -20,9 +20,9 @@ PODS = ("pods", "count/pods")
 
 
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step. `told` are the lists in the API server's answer, and `pods` are the run's pods.
+    """Return the next step. `told` has the amounts in the API server's answer: requested, used and limited.
 
-    Raises QuantityError if an amount in the API server's answer is not a quantity.
+    `pods` are the run's pods. Raises QuantityError if an amount in the API server's answer is not a quantity.
     """
     requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
     exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]

@@ -73,8 +73,8 @@ UNANSWERED = (
 class Ranks(Struct, frozen=True):
     """The pods of a run and their logs. The first log contains the newest step, if any log contains one.
 
-    `tails` are the last log lines of pods that are not among the `speakers`. `slots` is the number of ranks per worker,
-    if the ranks are numbered worker by worker, as mpirun does.
+    `logs` are the logs of the `speakers`: the launcher, or the first workers. `tails` are the last log lines of other
+    pods. `slots` is the number of ranks per worker, if the ranks are numbered worker by worker, as mpirun does.
     """
 
     pods: Sequence[kube.Pod]
@@ -131,9 +131,9 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the limit if a rank waits for the others.
+    """Return after how many seconds a run is stalled if a rank waits for the others.
 
-    Return None if it may wait, because a rank compiles, saves or evaluates.
+    Return None if waiting may be normal, because a rank compiles, saves or evaluates.
     """
     if log.last is None:
         return LATE_START
@@ -151,7 +151,7 @@ def _is_busy(log: TimedLog, last: Progress) -> bool:
 def _evaluates(steps: Sequence[Progress]) -> bool:
     """Tell whether the next step line would be the first one after the end of an epoch.
 
-    If the log contains an earlier end of an epoch, the pauses in the log already include such a pause.
+    If the log contains the end of an earlier epoch, return False, because the limit already allows for such a pause.
     """
     epochs = [each.epoch for each in steps if each.epoch is not None]
     if len(epochs) < 2:
@@ -218,9 +218,9 @@ def _who(ranks: Ranks, since: float, now: float) -> str:
 
 
 def _held(ranks: Ranks, pod: kube.Pod, log: TimedLog, since: float) -> str:
-    """Return what the pod's log says about ranks that wait for others, since the last step.
+    """Return what the pod's log says, since the last step, about ranks that wait for others.
 
-    Empty if it says nothing.
+    If the log says nothing, return an empty text.
     """
     text = after_last_step(log.text)
     for pattern, words in HELD:
