@@ -38,7 +38,7 @@ class Search:
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Tell whether the scheduler can get stuck with unplaced pods (`stuck`), or can place all pods (not `stuck`)."""
+        """Tell whether the scheduler can get stuck with unplaced pods (`stuck`), or can place all (not `stuck`)."""
         start = self._states.start()
         seen = {start}
         todo = [start]

@@ -92,7 +92,10 @@ def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return the description, the examples and the default that are next to the $ref to the value's rule."""
+    """Return the description, the examples and the default of the value.
+
+    The schema has them beside the $ref to the rule.
+    """
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:

@@ -71,8 +71,9 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
 
 
 def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedObject]:
-    """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record in exchange.
+    """Yield the object in which Helm records a revision of a release.
 
+    Yield nothing if Helm deletes an older record at the same time, because the number of objects then stays the same.
     `history_max` is the number of revisions that Helm keeps; 0 means all. Revision 0 means that the number of the next
     revision is unknown.
     """

@@ -1,6 +1,6 @@
 """Name the parts of a manifest that no check judges.
 
-These are objects that may create pods or decide about pods, and fields of pods that Kubernetes does not know.
+These are objects that may create pods or affect pods, and pod fields that Kubernetes does not know.
 """
 
 from __future__ import annotations

@@ -28,7 +28,10 @@ FORMS: Mapping[tuple[str, str], type[Any]] = {
 
 
 class Policies(Struct, frozen=True):
-    """The policies in a manifest, in the order of FORMS. Here, the namespace of an object may still be empty."""
+    """The policies in a manifest, in the order of FORMS.
+
+    The namespace of an object is still empty if the manifest does not name it.
+    """
 
     namespaces: tuple[kube.Named, ...] = ()
     quotas: tuple[ResourceQuota, ...] = ()
@@ -77,5 +80,5 @@ def _in(items: Iterable[T], namespace: str) -> tuple[T, ...]:
 
 
 def _last_of(items: Iterable[T]) -> list[T]:
-    """For each name, return the last object that has it, because it replaces the others."""
+    """If several objects have the same name, keep only the last one, because it replaces the others in the cluster."""
     return [*{each.metadata.name: each for each in items}.values()]
