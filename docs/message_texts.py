@@ -176,7 +176,7 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 def _within_text(found: list[str]) -> list[str]:
     """Return the possible texts for one part of a message.
 
-    But if all of them are single words, such as `line` and `lines`, return only UNKNOWN.
+    If all of them are single words, such as `line` and `lines`, return only UNKNOWN.
     """
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 

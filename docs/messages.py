@@ -145,7 +145,7 @@ def _called(function: ast.expr) -> str:
 def has_words(text: str) -> bool:
     """Return whether a text has at least two words, and a finding before the first `;`.
 
-    Any other text only passes on another message.
+    A text without them only passes on another message.
     """
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and not re.search(r"(^|: );", text)
 

@@ -45,7 +45,7 @@ def main(frameworks: list[str]) -> int:
 
 
 def _hidden(framework: str) -> float:
-    """Return the hidden time of the exchange, divided by the most that could be hidden."""
+    """Return the hidden time of the exchange, divided by the longest time that could be hidden."""
     alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible

@@ -1,8 +1,8 @@
 """`make audit`: look up the known vulnerabilities of the pinned Python packages and of the lab's Go programs.
 
 pip-audit asks PyPI, and govulncheck asks vuln.go.dev. Both services must be reachable: a mirror of PyPI or of the Go
-module proxy does not have these data. The exit code is 0 if no vulnerability is known, 1 if one was found, and 2 if a
-tool failed. It is 3 if some data could not be fetched and no vulnerability was found in the rest.
+module proxy does not have the lists of vulnerabilities. The exit code is 0 if no vulnerability is known, 1 if one was
+found, and 2 if a tool failed. It is 3 if some data could not be fetched and no vulnerability was found in the rest.
 """
 
 from __future__ import annotations

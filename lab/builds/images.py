@@ -220,7 +220,7 @@ def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..
     """Build an image and write its archive.
 
     Security software on a host may add its CA certificate to every certificate bundle, even in the layers that buildah
-    has stored. buildah then can build on such a changed layer, but fails to push the image. If a layer has changed, all
+    has stored. Then buildah can build on such a changed layer, but fails to push the image. If a layer has changed, all
     layers are built again.
     """
     build(reference)

@@ -37,7 +37,7 @@ _INSTALLED = STATE_DIR / "operators.json"
 
 @dataclass(frozen=True)
 class Operators:
-    """A choice of operators: the version of MPIJob ("" for none), and whether to run the two others."""
+    """Which operators to install: the version of MPIJob ("" for none), training-operator, and a gang scheduler."""
 
     mpijob: str = "v2beta1"
     training: bool = True

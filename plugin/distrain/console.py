@@ -125,8 +125,8 @@ def _refuse_closed() -> None:
 def tell(text: str, otherwise: str) -> None:
     """Print a text while a command changes the cluster.
 
-    If stdout fails, print the error and the text `otherwise` to stderr, and go on with the change. At the end, `finish`
-    raises the stored error, so that the exit code shows it.
+    If writing to stdout fails, print the error and the text `otherwise` to stderr, and go on with the change. At the
+    end, `finish` raises the stored error, so that the exit code shows it.
     """
     try:
         answer(text)

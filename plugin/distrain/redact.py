@@ -96,8 +96,8 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """If the path is one that only names an object, such as a Secret's name, check the value.
+    """Tell whether a value that should be the name of an object, such as a Secret, cannot be a name.
 
-    Tell whether the value cannot be such a name, and so may be a secret itself.
+    It may then be a secret itself.
     """
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

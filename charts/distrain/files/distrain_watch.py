@@ -82,8 +82,8 @@ class Watch(threading.Thread):
     def who_came(self, hosts: list) -> str:
         """Return the reason to stop the ranks if new workers can join, otherwise an empty text.
 
-        New workers can join if all of them answer, except those given up, and the same workers have answered twice in a
-        row.
+        New workers can join if all of them (except those given up) answer, and if the same workers also answered at the
+        last check.
         """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}

@@ -1,9 +1,9 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
 The program takes the same arguments as the trainer. The program divides a step's time into four shares, which add up to
-1. In `computing` and `copying`, the device is busy. Time in which the device copies and computes at once counts as
-`computing`. In `input`, the device is idle because the trainer waits for a batch. In `launching`, the device is idle
-for any other reason.
+1. In `computing` and `copying`, the device is busy. While the device copies and computes at the same time, the time
+counts as `computing`. In `input`, the device is idle because the trainer waits for a batch. In `launching`, the device
+is idle for any other reason.
 """
 
 from __future__ import annotations

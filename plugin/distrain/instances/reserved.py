@@ -13,8 +13,8 @@ GKE reserves CPUs by the same tiers, and memory by the tiers below
 (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
 
 AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends at
-64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). Above 64 cores, this module continues with
-the table's last step: 10m for each core.
+64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module uses the
+table's last step: 10m for each core.
 
 All three reserve 100 MiB for eviction.
 
@@ -82,7 +82,7 @@ def _kubelets_memory(instance: Instance, total: int) -> int:
 def _tiered(amount: float, tiers: Sequence[tuple[int | None, float]]) -> float:
     """Add up the reserved shares of an amount.
 
-    A tier is (end, share): its share applies to the part of the amount between the end of the tier before and this end.
+    A tier is (end, share): the share applies to the part of the amount from the end of the previous tier to this end.
     """
     reserved, begin = 0.0, 0
     for end, share in tiers:

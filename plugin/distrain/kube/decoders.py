@@ -18,12 +18,15 @@ _BUILDING = threading.Lock()
 
 
 def decoder(form: type[T], strict: bool = True) -> msgspec.json.Decoder[T]:
-    """Return a decoder that converts JSON to this type."""
+    """Return a decoder that converts JSON to the given type."""
     return _built(cast(Hashable, form), strict)
 
 
 def convert(found: Any, form: type[T]) -> T:
-    """Convert parsed JSON or YAML to this type. Raises msgspec.ValidationError if the data does not fit the type."""
+    """Convert parsed JSON or YAML to the given type.
+
+    Raises msgspec.ValidationError if the data does not fit the type.
+    """
     _built(cast(Hashable, form), True)
     return msgspec.convert(found, form)
 

@@ -72,7 +72,7 @@ def is_empty(selector: LabelSelector | None) -> bool:
 def with_label_keys(
     selector: LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
 ) -> LabelSelector | None:
-    """For each of these label keys, add a requirement to the selector: this operator, and the pod's value of the label.
+    """For each label key, add a requirement to the selector, with this operator and the pod's value of the label.
 
     Skip labels that the pod lacks.
     """

@@ -138,8 +138,9 @@ class Following:
     def _speaker(self, found: Look) -> list[kube.Pod]:
         """Return the pod that now has the run's main log (the launcher or rank 0), if it is another pod than before.
 
-        Another pod takes over when the previous pod has ended or its log cannot be read. Rank 0 may also move to
-        another worker while all workers run. In this case the log of the previous pod gets no more lines.
+        Another pod takes over when the previous pod's log can no longer be read, or has been silent for a while. Rank 0
+        may also move to another worker while all workers run. In this case the log of the previous pod gets no more
+        lines.
         """
         is_over = all(each.failures for each in self._pool.followed)
         has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))

@@ -164,7 +164,7 @@ def _status(kind: Kind) -> Raw:
 
 
 def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
-    """Return the containers with only their host ports."""
+    """Return the containers with their host ports, but without their other ports."""
     ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
     return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
 

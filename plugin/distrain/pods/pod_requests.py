@@ -168,7 +168,8 @@ def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
 
     If the pod has pod-level limits, or if its containers request huge pages, the API server adds the missing pod-level
     requests when it creates the pod. A missing request becomes the sum of the containers' requests or, if no container
-    requests the resource, the pod-level limit. For huge pages, the limit comes first.
+    requests the resource, the pod-level limit. For huge pages, the pod-level limit is used even if containers request
+    them.
     """
     asked = _of_the_pod(all_thousandths(resources.requests))
     limits = _of_the_pod(all_thousandths(resources.limits))

@@ -61,8 +61,8 @@ def required_terms(
 ) -> tuple[AffinityTerm, ...]:
     """Return the required terms of a pod's affinity. A term that names no namespaces means the pod's own namespace.
 
-    `labels` are the pod's labels, from which matchLabelKeys are added to the selectors. Leave `labels` out if the API
-    server has already done this.
+    `labels` are the pod's labels, whose values are added to the selectors for matchLabelKeys. Leave `labels` out if the
+    API server has already added them.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

@@ -24,8 +24,8 @@ class RoleConstraints(Struct, frozen=True):
 
     `beside` is an additional affinity between pods that share a claim, because all of them must reach its volume.
     `keys` are all topology keys that the constraints use. If a pod has a nodeName, it bypasses the scheduler, and
-    kubelet ignores these constraints. But for pods that the scheduler places later, it applies the anti-affinity of
-    that pod, too.
+    kubelet ignores these constraints. But when the scheduler later places other pods, it applies this pod's
+    anti-affinity to them.
     """
 
     role: PodRole

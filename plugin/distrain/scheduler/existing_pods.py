@@ -19,7 +19,7 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 
 
 class ExistingPods(Struct):
-    """The nodes and domains with pods in the cluster that matter for the constraints of one role.
+    """Which nodes and domains have pods that matter for the constraints of one role.
 
     `affinity` are the nodes with pods that satisfy the role's affinity. For each term of the role's anti-affinity,
     `anti_affinity` has the nodes with pods that the term selects. For each topology spread constraint, `counts` has the

@@ -33,7 +33,7 @@ class Usage(Struct):
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
     `freed` are the volumes of the release's own pods, which are treated as if they had ended. `claims` are exclusive
-    claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes: the key is
+    claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes, under the key
     EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is nominated. `between`
     counts the nominated pods whose priority is between the priorities of the job's pods. `existing` has, for each role,
     the pods that matter for its constraints.

@@ -44,8 +44,8 @@ Names = Mapping[str, set[CsiVolume]]
 class VolumeNeeds(Struct, frozen=True):
     """The CSI volumes of one role's pods. `shared` are the volumes that several pods use.
 
-    `own` is the number of further volumes of each pod, by driver. `existing` are the drivers of such own volumes whose
-    claims exist already, so a node may already have attached them.
+    `own` is how many more volumes each pod has for itself, by driver. `existing` are the drivers of volumes in `own`
+    whose claims exist already, so a node may already have attached the volumes.
     """
 
     replicas: int = 0

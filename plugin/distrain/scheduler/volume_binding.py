@@ -29,7 +29,7 @@ class BoundVolume(Struct, frozen=True):
 
     @property
     def is_somewhere(self) -> bool:
-        """Tell whether some nodes may not reach the volume, because it has a node affinity or zone labels."""
+        """Tell whether the volume has a node affinity or zone labels, which may exclude some nodes."""
         return self.volume.spec.node_affinity is not None or not {*(self.volume.metadata.labels or {})}.isdisjoint(
             ZONES
         )

@@ -23,7 +23,7 @@ Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 
 class SharedVolumes(Struct):
-    """What the claims that several pods share mean for the job. `affinity` has the affinity that each role gets.
+    """The consequences of claims that several pods share. `affinity` has the affinity that each role gets.
 
     `undecided` are the claims whose volume may be in different places.
     """

@@ -2,8 +2,8 @@
 
 For each role, the pods of all other roles are assumed to go to the worst possible places, even if the rules of those
 roles forbid it. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following
-two facts. If an affinity has admitted pods to a domain, it admits further pods there until the end. A spread constraint
-admits a pod to the domain with the fewest pods, as long as this domain has room.
+two facts. If an affinity has admitted pods to a domain, it keeps admitting pods there. A spread constraint admits a pod
+to the domain with the fewest pods, as long as this domain has room.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from distrain.solver.pareto import Vector
 
 
 class Decision(Struct, frozen=True):
-    """Whether every scheduling order is known to place all pods (`certain`), or at least one order (`possible`).
+    """Whether all pods are placed in every scheduling order (`certain`), and in at least one order (`possible`).
 
-    A field is None if this is undecided.
+    A field is None if the answer is unknown.
     """
 
     certain: bool | None = None
@@ -287,7 +287,8 @@ class _Bounds:
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
         """Return how many pods the domains hold at the end, when the smallest domain (with the fewest pods) is full.
 
-        `more` is added to its number of pods. `loss` is how much of its room other pods may take.
+        `more` is added to the number of pods in the smallest domain. `loss` is how much room other pods may take in the
+        smallest domain.
         """
         full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
         least = 0 if self._problem.censuses[rule.census].from_zero else min(full, default=0) + more

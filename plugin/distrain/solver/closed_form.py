@@ -1,7 +1,7 @@
 """Count the pods that fit if the job has no rules between its pods, so that only resources matter.
 
-Without rules, pods can be placed in any order, and a node that is full stays full. There are two answers. Each is a sum
-over the nodes (see pareto) for each combination of pods of the other roles on a node:
+Without rules, pods can be placed in any order, and a node that is full stays full. There are two answers. Each answer
+is a sum over the nodes (see pareto), computed for each combination of pods of the other roles:
 
 - The largest number of main pods that fit together with all other pods. On each node, the other pods leave room for a
   number of main pods.

@@ -31,9 +31,9 @@ NOWHERE = -MANY
 class Census(Struct, frozen=True):
     """Counts the pods that a rule looks at: the pods of some roles, in each domain of a topology key.
 
-    If `flag` is true, the rule only asks whether a count is 0. `present` are the counted pods of each domain before the
-    job starts. `eligible` are the nodes whose pods are counted; None means all nodes. If `from_zero` is true, a spread
-    constraint compares counts with 0, instead of with the smallest count of a domain.
+    If `flag` is true, the rule only asks whether a count is 0. `present` has, for each domain, the number of counted
+    pods before the job starts. `eligible` are the nodes whose pods are counted; None means all nodes. If `from_zero` is
+    true, a spread constraint compares counts with 0, instead of with the smallest count of a domain.
     """
 
     key: str
@@ -70,7 +70,7 @@ class NodeClass(NamedTuple):
     """A class of nodes that are equal for the job.
 
     For each shared key, `domains` has the index of the node's domain, or -1 if the node has none. For each census,
-    `counted` tells whether the pods on these nodes are counted. `values` has the number of counted pods before the job
+    `counted` tells whether it counts the pods on these nodes. `values` has the number of counted pods before the job
     starts, if the node is a domain of its own.
     """
 
@@ -244,8 +244,8 @@ class _Compaction:
         """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
         If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
-        each pod of one of the two roles requests all units. This is a role with a single pod, or a role whose pods also
-        exclude each other. Each pod of the other role then requests one unit.
+        each pod of one of the two roles requests all units. The role that requests all units has a single pod, or its
+        pods also exclude each other. Each pod of the other role then requests one unit.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -275,7 +275,7 @@ class _Compaction:
 class _Rounding:
     """Rounds the free amounts of the nodes down to amounts that the job's pods can use up exactly.
 
-    Then more nodes are equal.
+    This makes more nodes equal, so there are fewer classes.
     """
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
@@ -292,7 +292,7 @@ class _Rounding:
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
         """Return the rounded amounts of each node.
 
-        No amount is larger than what the main pods that fit there and all other pods request.
+        No amount is larger than the requests of all other pods and of the main pods that fit there.
         """
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]

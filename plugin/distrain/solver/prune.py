@@ -136,9 +136,9 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up the room of all domains, after `allowed` has reduced the room of each domain.
+        """Sum up the room of all domains, after the function `allowed` has reduced the room of each domain.
 
-        Where pods are not counted, the room is not reduced.
+        On nodes whose pods are not counted, `allowed` does not apply.
         """
         if self._states.keys[census] is None:
             return sum(
@@ -182,7 +182,7 @@ class Pruning:
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
-        """Tell whether the remaining pods are too few to leave the role no room on the nodes that its rules allow."""
+        """Tell whether the remaining pods are too few to fill or block all nodes that the role's rules allow."""
         binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
         if len(binding) > 1:
             return False

@@ -142,7 +142,7 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key that identifies the domain in which this census counts the pods of these nodes.
+        """Return a key for the domain to which these nodes belong in this census.
 
         If each node is its own domain, nodes with equal data get the same key.
         """

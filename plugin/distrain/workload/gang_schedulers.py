@@ -1,8 +1,8 @@
 """Tell which gang schedulers a job needs, and which API a cluster serves if it has one of them.
 
-Only its API shows a gang scheduler: every user may ask which APIs the cluster serves, but no object of a known name
-shows that a scheduler runs. The PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions that are
-installed with the scheduler.
+Only its API shows that a cluster has a gang scheduler. Every user may ask which APIs the cluster serves, but a running
+scheduler has no object with a known name. The PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions
+that are installed with the scheduler.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return after how many seconds a run is stalled if a rank waits for the others.
+    """Return the seconds after which a run counts as stalled if a rank waits for the others.
 
     Return None if waiting may be normal, because a rank compiles, saves or evaluates.
     """
