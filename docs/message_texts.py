@@ -1,4 +1,7 @@
-"""Find the texts that a Python expression can evaluate to, without running it. `…` stands for each unknown part."""
+"""Find the texts that a Python expression can evaluate to, without running it.
+
+An unknown part of a text is shown as `…`.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ class Modules:
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
-        """Return the module that defines a function or method of this name, or None unless exactly one module does."""
+        """Return the only module that defines a function or method of this name.
+
+        Return None if there is no such module, or more than one.
+        """
         owners = self._owners.get(function, set())
         return next(iter(owners)) if len(owners) == 1 else None
 
@@ -184,7 +190,7 @@ def _within_text(found: list[str]) -> list[str]:
 def _joined(parts: list[list[str]]) -> list[str]:
     """Return all texts that arise when one alternative is chosen for each part and the parts are joined.
 
-    If there are more than MOST such texts, put UNKNOWN in place of each part that has alternatives.
+    If there are more than MOST such texts, replace each part that has alternatives by UNKNOWN.
     """
     if prod(map(len, parts)) > MOST:
         parts = [part if len(part) == 1 else [UNKNOWN] for part in parts]

@@ -73,7 +73,10 @@ COLUMNS = ("finding", "next step")
 
 @dataclass(frozen=True)
 class Site:
-    """A call that creates an error or prints a line: the function's name, the texts of the arguments, and the place."""
+    """A call that creates an error or prints a line.
+
+    It has the function's name, the texts of the arguments, and the position in the code.
+    """
 
     called: str
     texts: tuple[str, ...]
@@ -118,7 +121,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 @cache
 def sites_of(part: Part) -> list[Site]:
-    """Return the calls that create an error of this part or call a function in its `lines`."""
+    """Return the calls in this part that create an error, or that print a line with a function in `lines`."""
     modules = modules_of(part.folder, part.package)
     names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
     found = []

@@ -59,7 +59,7 @@ def build() -> str:
 
 
 def direct(schema: Schema) -> Schema:
-    """If a definition is only a reference to another one, refer to the other one directly."""
+    """Replace a reference to a definition that is only a reference itself by a reference to the final definition."""
     aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
     text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
     found: Schema = json.loads(text)
@@ -187,7 +187,7 @@ def _rules(entry: Schema) -> Schema:
 
 
 def inlined(schema: Schema) -> Schema:
-    """If a definition has only one reference, put the definition in place of the reference.
+    """If only one reference to a definition exists, replace this reference by the definition.
 
     Helm compiles references too.
     """

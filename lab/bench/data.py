@@ -82,7 +82,7 @@ def _rate(framework: str, options: Sequence[str], server: Server) -> float:
 def _write(folder: Path) -> dict[str, str]:
     """Write the images in each format into a folder of its own.
 
-    Return the folders: description of the format -> folder.
+    Return a dict that maps each format's description to its folder.
     """
     (folder / "digits").mkdir(parents=True)
     write_digits(folder / "digits")

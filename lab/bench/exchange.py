@@ -1,9 +1,9 @@
 """Measure how much of the gradient exchange happens during the backward pass: VGG16, two workers, 1 Gbit/s.
 
 First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
-second rank would. Then two workers train over links that tc slows down. A step takes `together` seconds. Over the same
-links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. For K bytes of
-gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
+second rank would. Then two workers train over links that tc slows down. Each of their steps takes `together` seconds.
+Over the same links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. In
+a ring all-reduce of K bytes among N ranks, each rank sends 2(N-1)K/N bytes. The hidden time is
 
     hidden = alone + exchange - together.
 

@@ -4,9 +4,9 @@ The first cluster has 5,000 nodes in three zones and 100 racks. On these nodes, 
 in many different amounts. The first job is a gang of 1,024 workers and a launcher, with the scheduling rules that users
 typically set.
 
-Then the bench tries jobs on which the solver uses its whole search budget: all nodes are different, and the job has
-several rules or many roles. For these jobs, the bench also prints the memory. A verdict may need two runs of the
-solver, so the bench fails if two runs can exceed the limits.
+Then the bench tries jobs that use up the solver's search budget: all nodes are different, and the job has several rules
+or many roles. For these jobs, the bench also prints the memory. A verdict may need two runs of the solver, so the bench
+fails if two runs can exceed the limits.
 """
 
 from __future__ import annotations

@@ -135,7 +135,8 @@ def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[st
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
     """Return an image.
 
-    `build` builds the image with buildah. Its arguments are the image's reference, and options for `buildah bud`.
+    `build` builds the image with buildah. `build` is called with the image's reference, and with options for `buildah
+    bud`.
     """
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
@@ -262,7 +263,7 @@ def _base_key() -> str:
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
-    """Hash all files from which a framework's image is built, but not those in the folders `without`."""
+    """Hash all files from which a framework's image is built, except for files in the folders `without`."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]

@@ -1,4 +1,4 @@
-"""Install the libraries that the trainer's data reader is compared with, in an environment for each framework."""
+"""Install libraries with which the trainer's data reader is compared, in one environment for each framework."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ WITHOUT_CUDA = REPOSITORY / "trainer" / "pytorch_without_cuda.py"
 
 
 def pytorch() -> Path:
-    """Return the folder of the programs of an environment with MosaicML Streaming, WebDataset and torchdata."""
+    """Install MosaicML Streaming, WebDataset and torchdata.
+
+    Return the folder that contains the environment's programs.
+    """
     return tools.programs(REPOSITORY / "requirements-readers.txt", then=_without_cuda)
 
 
 def tensorflow() -> Path:
-    """Return the folder of the programs of an environment with tf.data."""
+    """Install TensorFlow, for tf.data. Return the folder that contains the environment's programs."""
     return tools.programs(REPOSITORY / "requirements-readers-tensorflow.txt")
 
 

@@ -134,7 +134,7 @@ def in_network() -> list[str]:
 
 
 def run_on_host(*command: str) -> str:
-    """Run a command as `run` does, but outside the namespaces."""
+    """Run a command outside the namespaces, and return its output or raise LabError, as `run` does."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")

@@ -174,7 +174,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's manifests. The CRD of MPIJob is left out unless MPIJob v1 is chosen."""
+    """Yield training-operator's manifests. Leave out the CRD of MPIJob if another version than v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":

@@ -49,7 +49,7 @@ def stop() -> None:
 
 
 def trust(address: str, authority: Path) -> None:
-    """Make Argo CD trust a registry's certificate authority, as an entry in the ConfigMap argocd-tls-certs-cm would."""
+    """Make Argo CD trust a registry's certificate authority, without an entry in the ConfigMap argocd-tls-certs-cm."""
     shutil.copy(authority, _folder("certificates") / address)
 
 

@@ -43,12 +43,12 @@ class Items:
 
 
 def nodes() -> Items:
-    """Return the nodes as JSON. Each is followed by a comma."""
+    """Return the nodes as JSON. Each object is followed by a comma."""
     return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods as JSON in the order of their nodes. Each is followed by a comma."""
+    """Return the pods as JSON in the order of their nodes. Each object is followed by a comma."""
     return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
 
 

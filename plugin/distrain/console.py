@@ -30,7 +30,7 @@ _lost: list[UnwrittenError] = []
 
 
 def open_streams() -> None:
-    """Open /dev/null in place of each standard stream that is closed.
+    """If a standard stream is closed, open /dev/null as this stream.
 
     Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would write to it.
     """
@@ -83,8 +83,7 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 def width() -> int | None:
     """Return the terminal's number of columns, or None if stdout is not a terminal.
 
-    A terminal that does not know its size, as under `script`, reports 0 columns. Such a terminal counts as 80 columns
-    wide.
+    A terminal that does not know its size, as under `script`, reports 0 columns. For such a terminal, return 80.
     """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH

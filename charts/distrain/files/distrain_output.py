@@ -64,7 +64,7 @@ class HeldBack:
     def pass_on(self, chunk: bytes) -> bytes:
         """Return the part of the output that is not held back.
 
-        An unfinished line is also passed on, unless it may be a note of mpirun.
+        Pass on an unfinished line, too, unless it may be the beginning of a note of mpirun.
         """
         lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
         return b"".join(map(self.pass_on_line, lines))
@@ -89,9 +89,9 @@ class HeldBack:
         return b""
 
     def left(self, are_stopped: bool) -> bytes:
-        """Return the rest after the end of the output.
+        """Return the output that is still held back when the program has ended.
 
-        The notes are left out if the ranks stopped at a step boundary.
+        Leave out mpirun's notes if the ranks stopped at a step boundary.
         """
         return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 

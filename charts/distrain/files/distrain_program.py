@@ -200,7 +200,7 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
-        """Return how the program ended, after its output has ended. Kill the processes that the program has started."""
+        """Return how the program ended, once its output has ended. Kill the processes that it has started."""
         code = self.process.wait()
         if self.killer:
             self.killer.cancel()
@@ -245,7 +245,7 @@ def how_stopped(program: Program, code: int) -> str:
 
 
 def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = False) -> Ended:
-    """Return the Ended of a program that could not be started."""
+    """Return why a program could not be started, as an Ended."""
     if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
         return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
     return Ended(MISTAKE, not_started(program, with_hint(str(error.strerror))), True)
@@ -287,7 +287,7 @@ class Restarts:
     def pause(self) -> float:
         """Return the seconds to wait before the next start.
 
-        With the pause, a user can watch a program that fails at once.
+        The pause gives the user time to look at a pod that fails at once.
         """
         times = [when for when, _ in self.failures]
         soon = sum(times[-1] - when < SOON for when in times)
@@ -321,7 +321,7 @@ class Restarts:
 
 
 def parse(name: str, argv: list) -> tuple:
-    """Return the options of the script `name`, and the command of the program that it runs."""
+    """Parse a script's command line: return its options, and the command that it has to run."""
     own, program = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
     parser = argparse.ArgumentParser(usage=name + " [options] -- PROGRAM [its arguments]", allow_abbrev=False)
     add = parser.add_argument
@@ -386,7 +386,7 @@ def wait_for(pid: int) -> int:
 def end_the_others() -> None:
     """Kill the processes that a killed child process has left behind.
 
-    In a pod, all processes except process 1 are killed.
+    In a pod, kill all processes except process 1.
     """
     if os.getpid() != 1:
         return

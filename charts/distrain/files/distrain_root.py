@@ -16,7 +16,10 @@ ALLOW_MPIRUN = {
 
 
 def allow_mpirun() -> dict:
-    """Return the variables that let this user run mpirun. mpirun refuses root unless two variables allow root."""
+    """Return the variables with which mpirun runs.
+
+    If the user is root, mpirun refuses to run unless two variables allow it.
+    """
     return ALLOW_MPIRUN if os.getuid() == 0 else {}
 
 

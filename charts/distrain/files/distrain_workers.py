@@ -185,8 +185,8 @@ class Kubexec(Way):
 def ssh_arguments(folder: str, port: int) -> str:
     """Return the arguments with which ssh trusts only the job's host key.
 
-    All workers have the same host key. So known_hosts contains the key once, under an alias that stands for all
-    workers.
+    All workers have the same host key. So known_hosts contains the key only once, under an alias, and ssh uses this
+    alias for every worker.
     """
     key = os.path.join(folder, "id_rsa")
     own_folder = tempfile.mkdtemp(prefix="distrain-")

@@ -152,7 +152,7 @@ def of_trainer(case: Case) -> list[str]:
 
 
 def trainer(case: Case, *options: str) -> float:
-    """Return how many images per second the trainer trains. The trainer logs as often as it does by default."""
+    """Return how many images per second the trainer trains. The trainer logs at its default interval."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1

@@ -59,7 +59,7 @@ class Profile:
 
 
 def shares(events: Any, device: Any, seconds: float, waited: float) -> dict[str, float]:
-    """Compute how the profiled `seconds` are divided, from the profiler's events.
+    """From the profiler's events, compute how much of the profiled `seconds` each of the four shares has.
 
     The times of events are in microseconds.
     """

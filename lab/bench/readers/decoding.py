@@ -28,7 +28,7 @@ def to_pixels(content: bytes) -> Any:
 
 
 def counted(loader: Iterable[tuple[Any, Any]], decodes: bool) -> Iterator[Count]:
-    """Read all batches, and yield for each batch its number of images and its number of bytes.
+    """Read all batches, and yield the number of images and the number of bytes of each batch.
 
     Decoded images are one tensor per batch; without decoding, a batch is a list of files.
     """

@@ -45,7 +45,7 @@ def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     """Open the reader of the task on the command line, measure it, and print the result as JSON.
 
     Without decoding, the time is measured from before the first batch is requested, because the reader fetches more
-    files before it returns that batch. With decoding, the time is measured from the first batch on: starting the
+    files before it returns that batch. With decoding, the time is measured from the first batch on. Starting the
     processes takes a few seconds, which do not matter in a run of hours.
     """
     task = _task()

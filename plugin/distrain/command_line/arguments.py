@@ -1,7 +1,7 @@
 """Define the parser that all commands use, and the types of their arguments.
 
-The public interface of argparse can neither list a parser's arguments nor change the text of an error. So the parser
-keeps its own list of arguments, and checks choices itself.
+argparse has no public way to list a parser's arguments, or to change the text of an error. So the parser keeps its own
+list of arguments, and checks choices itself.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Parser(argparse.ArgumentParser):
                 raise ValuesError(_unknown(word, self))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Raise ValuesError with a next step in cases in which argparse raises an error without one."""
+        """Parse the arguments. Convert argparse's error to a ValuesError that also names the next step."""
         try:
             return super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:

@@ -5,15 +5,15 @@ The sources below were read on 2026-11-28.
 Firmware and kernel use 7.5% of the memory, and kubelet does not count this part as the node's memory. This is
 Karpenter's default of --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
 
-EKS reserves 255 MiB, 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
+EKS reserves 255 MiB plus 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
 https://github.com/awslabs/amazon-eks-ami). The largest number of pods per node, for types of this size, comes from
 https://karpenter.sh/docs/reference/instance-types/. The CPUs and the memory there agree with the estimate.
 
 GKE reserves CPUs by the same tiers, and memory by the tiers below
 (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
 
-AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends at
-64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module uses the
+AKS 1.29 and later reserves 50 MB plus 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends
+at 64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module uses the
 table's last step: 10m for each core.
 
 All three reserve 100 MiB for eviction.

@@ -106,7 +106,10 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Print which other pods' logs the user may not read. Raise the error if no pod is left to follow."""
+        """If the user has no permission to read some pods' logs, print the names of these pods once.
+
+        Raise the error if no pod is left to follow.
+        """
         new = self._refused[self._told :]
         if not new:
             return

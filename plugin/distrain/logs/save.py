@@ -44,7 +44,10 @@ class Saved(Struct):
 
 
 class Saving:
-    """Saves a run into a folder. If a part of the run may not be read, a note says so, and the rest is saved."""
+    """Saves a run into a folder.
+
+    If the user has no permission to read a part of the run, note this, and save the rest.
+    """
 
     def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
         self._cluster, self._look, self._folder = cluster, look, folder

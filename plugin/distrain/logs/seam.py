@@ -60,7 +60,7 @@ class Overlap:
         self.is_met = False
 
     def split(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Split the lines: return those before the first line that is known, and the new lines after it."""
+        """Split the lines at the first line that is known. Return the lines before it, and the new lines after it."""
         before: list[bytes] = []
         after: list[bytes] = []
         for line in lines:

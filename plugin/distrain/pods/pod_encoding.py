@@ -122,7 +122,7 @@ def _counted(volume: kube.Volume) -> kube.Volume:
 
 
 def _with_claim(volume: kube.Volume) -> kube.Volume:
-    """Return the volume with those fields of its ephemeral claim that quotas count."""
+    """Return the volume with only the fields of its ephemeral claim that quotas count."""
     template = volume.ephemeral and volume.ephemeral.volume_claim_template
     if not template:
         return _counted(volume)
@@ -172,7 +172,7 @@ def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.C
 def _resized(
     kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
 ) -> list[kube.ContainerStatus] | None:
-    """Return the statuses of containers that are being resized; their resources differ from those in the spec."""
+    """Return the statuses of the containers that are being resized, whose resources differ from the spec."""
     asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
     found = [each for each in statuses or () if each.resources is not None]
     return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None

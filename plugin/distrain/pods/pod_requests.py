@@ -1,4 +1,4 @@
-"""Sum up a pod's requests and limits as the API server and the scheduler do.
+"""Sum up a pod's requests and limits by the rules of the API server and the scheduler.
 
 Amounts are added in thousandths. The API server rounds each quantity up to thousandths when it stores the pod, and the
 scheduler rounds the pod's sum.
@@ -36,7 +36,7 @@ def held(kind: Kind) -> Mapping[str, int]:
 
 
 def held_by(pod: kube.Pod) -> Mapping[str, int]:
-    """Return how much of its node an existing pod uses, as `held` does for a Kind."""
+    """Return how much of its node an existing pod uses. `held` does this for a Kind."""
     spec, status = pod.spec, pod.status
     kind = Kind(
         containers=list(spec.containers or ()),
@@ -157,7 +157,7 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
 
 
 def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
-    """Return by name the statuses of containers that have resources, except for init containers that end."""
+    """Return the statuses that contain resources, by the container's name. Leave out init containers that end."""
     ending = {each.name for each in kind.init_containers or () if each.restart_policy != "Always"}
     statuses = (*(kind.container_statuses or ()), *(kind.init_container_statuses or ()))
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}

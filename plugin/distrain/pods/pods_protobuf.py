@@ -1,4 +1,4 @@
-"""Decode pods in protobuf, which is shorter than JSON and much faster to skip over."""
+"""Decode pods in protobuf. Protobuf is shorter than JSON, and unneeded parts can be skipped much faster."""
 
 from __future__ import annotations
 

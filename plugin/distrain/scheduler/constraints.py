@@ -89,7 +89,7 @@ def constraints_of(
     attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
-    """Read the constraints of a job's pods. The pod specs must be as the API server would store them."""
+    """Read the constraints of a job's pods. The pod specs must already have the API server's defaults."""
     rules, near = volumes or {}, beside or {}
     roles = {
         role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))

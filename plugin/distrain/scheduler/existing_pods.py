@@ -96,7 +96,7 @@ def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespac
 def _repelling(
     anti_affinity: Iterable[AffinityTerm], job: JobConstraints, role: RoleConstraints, node: kube.Node
 ) -> set[tuple[str, str]]:
-    """Return the domains that the role's pods may not enter because of a pod's anti-affinity."""
+    """Return the domains from which a pod's anti-affinity excludes the role's pods."""
     found = node.metadata.labels or {}
     return {
         (term.key, found[term.key])

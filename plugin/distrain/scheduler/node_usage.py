@@ -87,7 +87,8 @@ def usage_of(
 
     A pod that has ended uses nothing. If a pending pod is nominated for a node, it already uses that node, because the
     scheduler places it first. A nominated pod does not use the node if its priority is lower than the job's. All other
-    pending pods are only counted, because the scheduler may place them before the job's pods. No pod is kept in memory.
+    pending pods are only counted for the report, because the scheduler may place them before the job's pods. No pod is
+    kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
     # Most pods of a node are of the same kind. So compute what depends on the kind only once for all of them.

@@ -87,7 +87,7 @@ class AttachLimits(Struct, frozen=True):
     attachments: Names = field(default_factory=dict)
 
     def volumes_of(self, pod: CountedPod) -> set[CsiVolume]:
-        """Return those volumes of the pod whose drivers have limits."""
+        """Return the pod's volumes whose drivers have limits."""
         found = {self.claims.get((pod.namespace, name)) for name in _claim_names(pod)}
         return {volume for volume in found if volume}
 

@@ -74,7 +74,7 @@ class UnboundVolume(Struct, frozen=True):
         return self.is_reserved or bool(self.node) or not self.is_made_anywhere
 
     def refusal(self, node: kube.Node) -> str | None:
-        """If the node can have neither an existing volume nor a new one, return the scheduler's message."""
+        """Return the scheduler's message if no existing volume and no new volume can be used on the node."""
         if self.node not in ("", node.metadata.name):
             return NO_VOLUME
         if any(_is_reached(volume, node) for volume in self.candidates):

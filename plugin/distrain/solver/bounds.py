@@ -1,9 +1,9 @@
 """Decide jobs of any size without a search, with sums over domains and over classes of equal nodes.
 
-For each role, the pods of all other roles are assumed to go to the worst possible places, even if the rules of those
-roles forbid it. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following
-two facts. If an affinity has admitted pods to a domain, it keeps admitting pods there. A spread constraint admits a pod
-to the domain with the fewest pods, as long as this domain has room.
+For each role, assume that the pods of all other roles go to the worst possible places, even if their own rules forbid
+this. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following two facts.
+If an affinity has admitted pods to a domain, it keeps admitting pods there. A spread constraint admits a pod to the
+domain with the fewest pods, as long as this domain has room.
 """
 
 from __future__ import annotations

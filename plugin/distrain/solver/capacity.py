@@ -3,10 +3,10 @@
 Pure functions over numbers. A pod runs on a single node. So the functions count whole pods per node, and do not sum up
 resources over the cluster.
 
-The scheduler places one pod after another, and never moves a pod afterwards. Neither the order of the pods nor the
-choice among equal nodes is specified. So there are two questions: whether all pods fit in some placement, and whether
-they fit in every placement that the scheduler can reach. A job has a few roles, each with many equal pods. One of them
-is the main role: the role whose number of pods can be changed.
+The scheduler places one pod after another, and never moves a pod afterwards. Kubernetes does not specify the order of
+the pods, or which of several equal nodes the scheduler chooses. So there are two questions: whether all pods fit in
+some placement, and whether they fit in every placement that the scheduler can reach. A job has a few roles, each with
+many equal pods. One of them is the main role: the role whose number of pods can be changed.
 
 Both answers are exact. If the computation uses up its budget, the answer is `undecided`.
 """

@@ -19,7 +19,10 @@ ALL, PARTS = 3, 12
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide as much as possible by bounds. Search only for what the bounds leave undecided."""
+    """First decide as much as possible with the bounds, which need no search.
+
+    Then search for the answers that are still undecided.
+    """
     found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
         return found

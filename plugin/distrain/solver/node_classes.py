@@ -307,7 +307,8 @@ class _Rounding:
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
         """Return how many main pods fit into a free amount, and the largest part of the amount that pods can use up.
 
-        An over-committed node counts as full for pods that request the resource. Other pods ignore the resource.
+        If the node is over-committed in the resource, it has no room for pods that request it. Other pods ignore the
+        resource.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:

@@ -58,7 +58,7 @@ class Vectors:
         return tuple(count * (role == other) for other in range(len(self._problem.counts)))
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
-        """Return those vectors that contain only pods of these roles, and no more than are left to place."""
+        """Return the vectors that contain only pods of these roles, and at most the pods left to place."""
         return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
 
     def _boxed(self, left: Vector) -> int:

@@ -1,4 +1,4 @@
-"""Define the scheduling problem (pods to place on nodes) with numbers and names, and without API objects.
+"""Define the scheduling problem (which pods to place on which nodes) by numbers and names, without API objects.
 
 The rules of a role are about the job's own pods. The pods that already run in the cluster have been considered in the
 nodes that admit a role, in the nodes' free amounts, and in the `present` pods of the rules.

@@ -1,8 +1,8 @@
 """Shorten the search: detect states whose outcome is known.
 
 A state is hopeless if the remaining pods do not fit even on all nodes that the rules admit now or may admit later. A
-state is assured if every remaining pod is certain to find a node. The search continues only from states that are
-neither assured nor hopeless.
+state is assured if every remaining pod is certain to find a node. The search does not continue from assured or hopeless
+states.
 """
 
 from __future__ import annotations

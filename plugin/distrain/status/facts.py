@@ -66,7 +66,7 @@ def facts_of(
 
 
 def without_pods(facts: Facts, found: JobState) -> Facts:
-    """Return the facts about a run whose pods may not be read.
+    """Return the facts about a run if the user has no permission to read its pods.
 
     The operator's condition then decides whether it runs.
     """

@@ -51,8 +51,8 @@ class Observed(Struct, frozen=True):
     seconds the clock of that log's node is behind this machine's clock. `tails` are the last log lines of other ranks.
     These tails are read only if the run seems to be stalled.
 
-    `has_pods` is False if the user may not read pods. `has_logs` is False if the caller asked for no logs. `leaving`
-    are pods that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
+    `has_pods` is False if the user has no permission to read pods. `has_logs` is False if the caller asked for no logs.
+    `leaving` are pods that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
     """
 
     release: str
@@ -74,7 +74,7 @@ class Observed(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The pods of one role: how many are ready (None if they may not be read), and how many the job wants."""
+    """The pods of one role: how many the job wants, and how many are ready (None if pods could not be read)."""
 
     role: str
     ready: int | None
@@ -82,10 +82,10 @@ class Group(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """The status of a run. `unread` has one line for each thing that the user may not read.
+    """The status of a run. `unread` has one line for each thing that the user has no permission to read.
 
-    `efficiency` is the speed of the run, as a share of the total speed that as many single ranks would have.
-    `from_record` means that the figures come from the run's record, because the logs contain none.
+    `efficiency` is the run's speed, divided by the total speed of as many ranks that each train alone. `from_record`
+    means that the figures come from the run's record, because the logs contain none.
     """
 
     name: str

@@ -100,7 +100,7 @@ class Section(Struct):
             self.entries.remove(entry)
 
     def merge(self, other: Section) -> None:
-        """Merge a later file into this file as Helm does: mappings are merged, and all other values are replaced."""
+        """Merge a later file into this file by Helm's rules: mappings are merged, and all other values are replaced."""
         self.tail += other.tail
         for entry in other.entries:
             mine = self.get(entry.name)
@@ -276,7 +276,7 @@ def _comments_at_end(lines: Sequence[str]) -> list[str]:
 def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
     """Split the comments at the last empty line.
 
-    Those before it are about the whole file, and those after it about the first key.
+    The comments before that line are about the whole file, and the comments after it are about the first key.
     """
     cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
     return _trimmed(above[: cut + 1]), above[cut + 1 :]

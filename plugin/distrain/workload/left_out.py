@@ -37,7 +37,7 @@ GROUPS = frozenset(
 
 
 def is_custom(found: Resource) -> bool:
-    """Tell whether neither Kubernetes nor distrain knows the kind.
+    """Tell whether the kind is unknown to Kubernetes and to distrain.
 
     The controller of an unknown kind may create any objects.
     """

@@ -227,7 +227,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError if a resource creates pods that are not judged, because the job may not fit beside them."""
+    """Raise ValuesError if a resource creates pods that are not judged: the job may then not fit beside these pods."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]

@@ -56,7 +56,7 @@ class Policies(Struct, frozen=True):
 
 
 def policies_of(items: Iterable[Item], origin: str) -> Policies:
-    """Return the policies among the objects of a manifest; raise ValuesError if one of them has another form."""
+    """Return the policies of a manifest; raise ValuesError if one of them does not have the form of its kind."""
     named = [(documents.name_of(item), item) for item in items if is_policy(item)]
     found = documents.each_of(named, origin, _parsed)
     return Policies(*(tuple(each for each in found if isinstance(each, kind)) for kind in FORMS.values()))

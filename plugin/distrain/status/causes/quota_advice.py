@@ -50,7 +50,10 @@ def _least(job: Job) -> list[tuple[PodRole, int]]:
 
 
 def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
-    """Return how much of a quota's resource the pods need. Limits count as 0, because they are not computed here."""
+    """Return how much of a quota's resource the pods need.
+
+    For a resource of limits, return 0, because limits are not computed here.
+    """
     if name in PODS:
         return sum(number for _, number in roles)
     return sum(number * role.request.get(_resource(name), 0) for role, number in roles if "limits." not in name)

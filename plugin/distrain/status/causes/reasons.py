@@ -1,6 +1,6 @@
 """Find the first cause for the phase of a run, and what to do next.
 
-`progress` finds the causes that `install --wait` uses as well.
+The package `progress` finds the causes that `install --wait` reports, too.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def cause_of(ranks: Ranks, now: float, logs: str) -> Cause | None:
 
 
 def limit_of(log: TimedLog, since: float, now: float) -> float:
-    """Return after how many seconds without a step line a run counts as stalled."""
+    """Return the limit: a run is stalled if it logs no step line for so many seconds."""
     if log.last is None:
         return LONGEST
     pauses = [seconds for pair in pairwise(log.steps) if (seconds := _seconds(*pair)) is not None]
@@ -131,7 +131,7 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the seconds after which a run counts as stalled if a rank waits for the others.
+    """Return the limit in seconds for a run in which a rank waits for the others.
 
     Return None if waiting may be normal, because a rank compiles, saves or evaluates.
     """
