@@ -54,7 +54,8 @@ class Following:
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield blocks of lines until the run has ended. Each block has the title of its pod.
 
-        Raises GoneError if the run is deleted, and ForbiddenError if the user may read none of its logs.
+        Raises GoneError if the run is deleted, and ForbiddenError if the user has no permission to read any of its
+        logs.
         """
         selector = selector_of(self._release)
         with (

@@ -1,6 +1,6 @@
 """Read the logs of pods once, in the order of the pods.
 
-Only a few are read at the same time, which limits the memory.
+Only a few logs are read at the same time, which limits the memory.
 """
 
 from __future__ import annotations

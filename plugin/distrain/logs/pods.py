@@ -42,7 +42,10 @@ class Look(Struct, frozen=True):
 
 
 def look(source: Source, unread: Unread) -> Look:
-    """Return the run of this release, without objects if none exist. Raise ForbiddenError if the user may read none."""
+    """Return the run of this release, without objects if none exist.
+
+    Raise ForbiddenError if the user has no permission to read any job.
+    """
     jobs = source.jobs(unread)
     if not jobs and unread:
         raise ForbiddenError(*unread)

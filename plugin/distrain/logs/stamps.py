@@ -31,7 +31,7 @@ def written(second: int) -> str:
 
 
 def parsed(time: str | None) -> int | None:
-    """Return the second of a time in a pod's status, or None if there is no time."""
+    """Convert a time in a pod's status to seconds since 1970. Return None if there is no time."""
     return second_of((time or "").encode())
 
 

@@ -1,7 +1,7 @@
 """Define the parts of a pod that decide how much of its node it uses, for pods in JSON and in protobuf.
 
-A large cluster has more than a hundred thousand pods, and most of them are alike. What such pods have in common is
-their `Kind`, and each Kind is decoded only once.
+A large cluster has more than a hundred thousand pods, and most of them are alike. The parts that equal pods have in
+common are their `Kind`, and each Kind is decoded only once.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def encoded(pod: CountedPod | kube.Pod) -> bytes:
 
 
 def _judged(pod: kube.Pod) -> kube.Pod:
-    """Return the pod without annotations and without what its containers run.
+    """Return the pod without annotations, and without its containers' images, commands and environment variables.
 
     Keep its name if its claims need the name.
     """

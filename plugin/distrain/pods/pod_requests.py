@@ -19,7 +19,7 @@ POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
-    """Return the request of a pod that does not exist yet, in the units of Units.
+    """Return the request of a pod that does not exist yet (cpu in millicores).
 
     The request includes 1 of the resource `pods`.
     """

@@ -17,7 +17,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 class NamespaceLabels(Struct, frozen=True):
     """The labels of namespaces.
 
-    If the labels could not be read (None), only the label with the namespace's name is known.
+    If the labels could not be read (None), only one label is known: kubernetes.io/metadata.name.
     """
 
     known: Mapping[str, Labels] | None = None

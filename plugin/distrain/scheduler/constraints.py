@@ -133,7 +133,7 @@ def _of_role(
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:
     """Yield the topology spread constraints, except those with `ScheduleAnyway`.
 
-    Add the role's values of the labels in matchLabelKeys to the selectors.
+    Add matchLabelKeys to the selectors, with the values of the role's labels.
     """
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":

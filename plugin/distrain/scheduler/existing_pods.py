@@ -23,8 +23,9 @@ class ExistingPods(Struct):
 
     `affinity` are the nodes with pods that satisfy the role's affinity. For each term of the role's anti-affinity,
     `anti_affinity` has the nodes with pods that the term selects. For each topology spread constraint, `counts` has the
-    number of matching pods. The keys of `anti_affinity` and `counts` are indexes of terms and constraints. `repelling`
-    are the domains (key and value) with pods whose own anti-affinity selects the role's pods.
+    number of matching pods. The keys of `anti_affinity` are the positions of terms, and the keys of `counts` are the
+    positions of constraints. `repelling` are the domains (key and value) with pods whose own anti-affinity selects the
+    role's pods.
 
     For nominated pods: `blocked` are the nodes where the role's anti-affinity selects a nominated pod. `shunning` are
     the nodes where a nominated pod's anti-affinity selects the role's pods. `awaited` counts the nominated pods for

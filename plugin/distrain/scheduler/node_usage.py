@@ -32,11 +32,11 @@ class Usage(Struct):
     """What the cluster's pods use on each node: requests, host ports, volumes and exclusive claims.
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
-    `freed` are the volumes of the release's own pods, which are treated as if they had ended. `claims` are exclusive
-    claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes, under the key
-    EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is nominated. `between`
-    counts the nominated pods whose priority is between the priorities of the job's pods. `existing` has, for each role,
-    the pods that matter for its constraints.
+    `freed` are the volumes that the release's own pods use. These pods are treated as if they had ended. `claims` are
+    exclusive claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes, under the
+    key EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is nominated.
+    `between` counts the nominated pods whose priority is between the priorities of the job's pods. `existing` has, for
+    each role, the pods that matter for its constraints.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -60,7 +60,8 @@ class Usage(Struct):
 class PodCounts(Struct):
     """Numbers of pods that the report shows.
 
-    `pending` pods wait for a node. `lower` pods have a lower priority than the job.
+    `pending` is the number of pods that wait for a node. `lower` is the number of pods that have a lower priority than
+    the job.
     """
 
     pending: int = 0
@@ -83,12 +84,12 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up the usage by pods for a job with these constraints. Treat the pods of `release` as if they had ended.
+    """Sum up what pods use on each node, as far as it matters for a job with these constraints.
 
-    A pod that has ended uses nothing. If a pending pod is nominated for a node, it already uses that node, because the
-    scheduler places it first. A nominated pod does not use the node if its priority is lower than the job's. All other
-    pending pods are only counted for the report, because the scheduler may place them before the job's pods. No pod is
-    kept in memory.
+    Treat the pods of `release` as if they had ended. A pod that has ended uses nothing. If a pending pod is nominated
+    for a node, it already uses that node, because the scheduler places it first. A nominated pod does not use the node
+    if its priority is lower than the job's. All other pending pods are only counted for the report, because the
+    scheduler may place them before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
     # Most pods of a node are of the same kind. So compute what depends on the kind only once for all of them.

@@ -1,8 +1,8 @@
-"""NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver. The limit is in its CSINode.
+"""NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver.
 
-A volume counts only once per node, even if several pods on the node use it. So a claim that the job's pods share needs
-one volume per node. If each pod has its own claim, the volumes that a node can still attach are treated as a resource,
-like CPU.
+A node's limits are in the CSINode with the node's name. A volume counts only once per node, even if several pods on the
+node use it. So a claim that the job's pods share needs one volume per node. If each pod has its own claim, the volumes
+that a node can still attach are treated as a resource, like CPU.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Attached(Struct, frozen=True):
 
 
 class AttachLimits(Struct, frozen=True):
-    """The limits that matter for a job, as driver -> node -> number of volumes, and the volumes that its roles need.
+    """The limits that matter for a job (driver -> node -> number of volumes), and the volumes that its roles need.
 
     `claims` has the CSI volumes of all claims in the cluster, by namespace and name. `attachments` has the volumes of
     VolumeAttachments, by node.
@@ -174,7 +174,10 @@ def attachments_of(
 def csi_volume(
     claim: PersistentVolumeClaim, volumes: Mapping[str, PersistentVolume], classes: Mapping[str, kube.StorageClass]
 ) -> CsiVolume | None:
-    """Return the CSI volume of a claim. A claim without a volume gets the driver of its class, and its own name."""
+    """Return the CSI volume of a claim.
+
+    For a claim that is not bound yet, return the driver of its storage class, and the claim's own name.
+    """
     volume = volumes.get(claim.spec.volume_name or "")
     if volume is None:
         known = classes.get(class_of(claim))

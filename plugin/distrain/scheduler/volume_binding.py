@@ -93,7 +93,7 @@ class AnyVolume(Struct, frozen=True):
     volumes: tuple[BoundVolume | UnboundVolume, ...]
 
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message for the first volume if the node can have none of the volumes, else None."""
+        """If the node can use none of the volumes, return the scheduler's message for the first one, otherwise None."""
         causes = [cause for volume in self.volumes if (cause := volume.refusal(node))]
         return causes[0] if len(causes) == len(self.volumes) else None
 
@@ -131,7 +131,7 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether the claim can be bound to the free volume, wherever the volume is."""
+    """Tell whether the claim can be bound to the free volume. The volume's location is not checked."""
     spec = volume.spec
     return (
         spec.claim_ref is None

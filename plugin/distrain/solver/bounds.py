@@ -1,4 +1,4 @@
-"""Decide jobs of any size without a search, with sums over domains and over classes of equal nodes.
+"""Decide whether a job of any size fits, without a search: by sums over domains and over classes of equal nodes.
 
 For each role, assume that the pods of all other roles go to the worst possible places, even if their own rules forbid
 this. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following two facts.

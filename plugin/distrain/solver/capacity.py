@@ -86,7 +86,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
 
 
 def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
-    """Judge a job with rules: with all of its pods and, if these are not sure to fit, with fewer pods."""
+    """Judge a job with rules. Try all of its pods first and, if it is not certain that they fit, fewer pods."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None

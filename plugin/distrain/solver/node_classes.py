@@ -83,7 +83,8 @@ class NodeClass(NamedTuple):
 class Problem(Struct, frozen=True):
     """The scheduling problem.
 
-    The main role is the last one. `shared` are the shared keys, and `domains` are the values of each of these keys.
+    The main role is the last one. `shared` are the topology keys whose domains may contain several nodes, and `domains`
+    are the values of each key.
 
     For each census of a shared key, `values` has the number of counted pods in each domain before the job starts.
     `measured` tells whether a spread constraint includes the domain when it computes the smallest count.

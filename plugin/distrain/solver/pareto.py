@@ -19,7 +19,7 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the largest number of main pods together with `counts` other pods.
+    """Return the largest number of main pods that the nodes can run together with `counts` other pods.
 
     Return None if the other pods do not fit.
     """

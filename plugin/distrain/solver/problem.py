@@ -39,7 +39,7 @@ class Affinity(Struct, frozen=True):
 
 
 class AntiAffinity(Struct, frozen=True):
-    """Required pod anti-affinity: the domain of the node may contain no pod of these roles.
+    """Required pod anti-affinity: the domain of the node must not contain a pod of these roles.
 
     The rule applies to both roles, even if only one role states it. A node without the key is not affected by the rule.
     """

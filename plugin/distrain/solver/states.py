@@ -2,8 +2,8 @@
 
 Two states are equal if the scheduler can continue from both in the same ways.
 
-For a node, a state stores only which pods still fit. For a domain, a state stores only the counts that the rules of
-pods not yet placed use. Two nodes with equal data are interchangeable, and so are two domains with equal data.
+For a node, a state stores only which pods still fit. For a domain, a state stores only the counts that matter for pods
+that are not placed yet. Two nodes with equal data are interchangeable, and so are two domains with equal data.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, with which a spread constraint compares, and the highest count."""
+        """Return the smallest and the highest count. A spread constraint compares with the smallest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]

@@ -129,7 +129,7 @@ def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
 def _of_plugins(cluster: Cluster, namespace: str, group: PodGroup) -> str:
     """Return why a plugin of Volcano does not admit the PodGroup.
 
-    Only an event says this, not the group's condition.
+    Only an event says why; the PodGroup's conditions do not.
     """
     path, selector = paths.of_kind("v1", "Event", namespace), f"involvedObject.uid={group.metadata.uid}"
     events = cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)

@@ -42,7 +42,10 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return what could be read of each run, by namespace and name. Raise ForbiddenError if no job may be read."""
+    """Return what could be read of each run, by namespace and name.
+
+    Raise ForbiddenError if the user has no permission to read any job.
+    """
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:

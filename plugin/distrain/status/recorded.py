@@ -51,7 +51,7 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return the line of the last step, and before it the line of the start that made this step.
+    """Return two lines of the record: the line of the start that made the last step, and the line of this step.
 
     If a later start began at an earlier step, return this start and its step, because the run has to repeat the steps
     after it.

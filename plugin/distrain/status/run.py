@@ -186,7 +186,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
 
 
 def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) -> Facts:
-    """Return the facts that decide the phase, as far as the pods and logs may be read."""
+    """Return the facts that decide the phase, as far as the user has permission to read pods and logs."""
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced, logs)
     facts = facts if seen.has_pods else without_pods(facts, found)

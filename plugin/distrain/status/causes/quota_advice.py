@@ -52,7 +52,7 @@ def _least(job: Job) -> list[tuple[PodRole, int]]:
 def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
     """Return how much of a quota's resource the pods need.
 
-    For a resource of limits, return 0, because limits are not computed here.
+    Return 0 for a quota on limits, because limits are not computed here.
     """
     if name in PODS:
         return sum(number for _, number in roles)

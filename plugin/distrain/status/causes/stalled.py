@@ -190,7 +190,7 @@ def _median(numbers: Sequence[float]) -> float:
 
 
 def _started(ranks: Ranks) -> float | None:
-    """Return the time at which the last container started, or the program in it."""
+    """Return when the run last started: the newest start of a container, or of the program in a container."""
     told = [last_time(log, START) for log in ranks.logs]
     born = [_born(pod) for pod in ranks.pods]
     return max((each for each in (*told, *born) if each is not None), default=None)
