@@ -3,8 +3,8 @@
 `PYTHONPATH=trainer python -m lab.bench.read_ahead` starts an S3 server behind a proxy, which delays each answer by 50
 ms and limits each connection to 90 MB/s. A bare client and the trainer take turns to read all shards through the proxy,
 with the same library, request size and number of concurrent requests. The bare client discards the data. The trainer
-unpacks the tar files and shuffles, but does not decode. The bench fails if the trainer is slower than SHARE of the bare
-client's speed and slower than GOAL images/s.
+unpacks the tar files and shuffles, but does not decode. The bench fails if the trainer is slower than both limits:
+SHARE of the bare client's speed, and GOAL images/s.
 """
 
 from __future__ import annotations

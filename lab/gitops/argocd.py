@@ -49,7 +49,7 @@ def stop() -> None:
 
 
 def trust(address: str, authority: Path) -> None:
-    """Make Argo CD trust a registry's certificate authority, without an entry in the ConfigMap argocd-tls-certs-cm."""
+    """Make Argo CD trust a registry's certificate authority, by a file instead of the ConfigMap argocd-tls-certs-cm."""
     shutil.copy(authority, _folder("certificates") / address)
 
 

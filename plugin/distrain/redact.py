@@ -86,7 +86,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without the secrets in it. For a mapping, return only the keys."""
+    """Return a value in which the secrets are hidden. In a mapping or list, hide the secrets in each entry."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):

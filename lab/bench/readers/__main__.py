@@ -38,8 +38,8 @@ class Reader:
     """A data reader: its Python, its module, the format of its files, and how many worker processes it uses.
 
     `workers` has two numbers of worker processes: one for runs without decoding, and one for runs with decoding. There
-    are more workers than the two cores, so that some workers can decode while others wait for S3. With 2, 4 and 8
-    workers, the readers were about equally fast.
+    are more workers than the two cores, so that some workers can decode while others wait for S3. Each reader was about
+    as fast with 2 or 8 workers as with 4.
     """
 
     python: Path

@@ -12,11 +12,11 @@ https://karpenter.sh/docs/reference/instance-types/. The CPUs and the memory the
 GKE reserves CPUs by the same tiers, and memory by the tiers below
 (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
 
-AKS 1.29 and later reserves 50 MB plus 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends
-at 64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module uses the
-table's last step: 10m for each core.
+AKS 1.29 and later reserves 50 MB plus 20 MB for each pod, but at most a quarter of the memory. The table of CPUs of AKS
+ends at 64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module
+uses the table's last step: 10m for each core.
 
-All three reserve 100 MiB for eviction.
+EKS, GKE and AKS all reserve 100 MiB for eviction.
 
 Nodes with EFA reserve 5128 huge pages of 2 MiB (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
 

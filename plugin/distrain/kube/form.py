@@ -83,7 +83,10 @@ def refuse_odd_amounts(item: Any) -> None:
 
 @functools.cache
 def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
-    """Return the names of a struct's fields. Each comes with a flag that tells whether the field contains amounts."""
+    """Return the names of a struct's fields.
+
+    Each name comes with a flag that tells whether the field contains amounts.
+    """
     types = (Amounts, Amounts | None, Quantity | None)
     return [(each.name, each.type in types) for each in msgspec.structs.fields(struct)]
 

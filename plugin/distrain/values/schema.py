@@ -1,7 +1,7 @@
 """Check merged values against the chart's schema, and report mistakes in plain words.
 
-Helm checks the same schema when it renders the chart. But its messages name JSON pointers and regular expressions, and
-no next step. All rules are in the schema, so this module names no values of the chart.
+Helm checks the same schema when it renders the chart. But Helm's messages name JSON pointers and regular expressions,
+and no next step. All rules are in the schema, so this module names no values of the chart.
 """
 
 from __future__ import annotations

@@ -31,9 +31,8 @@ class Added(Struct, frozen=True):
 
     `labels` override the template's. `varying` are the keys of labels whose values differ between pods, or are unknown
     before the pods exist. `port` is a default port of the container named `container`, otherwise of the first
-    container. `scheduler` applies only to pods without a schedulerName. With hostNetwork, the port is also a host port.
-    `creates` are the objects that the controller creates for the pods. If the controller creates another object that
-    owns the pods, this object is included.
+    container. With hostNetwork, it is also a host port. `creates` are the objects that the controller creates for the
+    pods. If the controller creates another object that owns the pods, this object is included.
     """
 
     labels: dict[str, str] = field(default_factory=dict)

@@ -86,7 +86,7 @@ def refuse_nameless(items: Iterable[Item], origin: str) -> None:
 
 
 def refuse_twice(items: Iterable[Item], origin: str) -> None:
-    """Raise ValuesError for objects that the manifest contains twice, because one would replace or refuse the other."""
+    """Raise ValuesError if the manifest contains an object twice: the second would replace the first or be refused."""
     named = Counter(filter(None, map(_identity, items)))
     twice = [
         f"{kind} {name}" + f" of namespace {namespace}" * bool(namespace)
@@ -121,7 +121,10 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 
 def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
-    """Convert an object. Raise FormError if the object has another form, or if one of its amounts is not a quantity."""
+    """Convert an object.
+
+    Raise FormError if the object does not have the form of its kind, or if one of its amounts is not a quantity.
+    """
     found = form.converted(item, kind)
     try:
         form.refuse_odd_amounts(found)
@@ -143,7 +146,7 @@ def hook_of(item: Item) -> str | None:
 
 
 def is_made_before(item: Item) -> bool:
-    """Tell whether an object exists when the job's pods are created. A hook may also be deleted before that."""
+    """Tell whether an object exists when the job's pods are created. Helm may delete a hook before that."""
     hook = hook_of(item)
     return hook is None or ("pre-install" in hook and "hook-succeeded" not in _annotations(item).get(HOOK_DELETION, ""))
 
