@@ -132,7 +132,7 @@ class Job(Struct, frozen=True):
         return tuple(role for role in self.roles if role is not self.main)
 
     def of_release(self, name: str, revision: int = 0, history_max: int = 0) -> Job:
-        """Add the object in which Helm records this revision of the release to the job's objects."""
+        """Return the job, together with the object in which Helm records this revision of the release."""
         return replace(self, objects=(*self.objects, *counted_objects.of_release(name, revision, history_max)))
 
     def in_namespaces(self, namespace: str) -> Job:
@@ -258,10 +258,7 @@ def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[Counte
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
-    """Convert an object that creates pods.
-
-    Raise FormError if the object does not have the form of its kind, or has no pods.
-    """
+    """Convert an object that creates pods; raise FormError if its form is not that of its kind, or it has no pods."""
     item = controllers.understood(item)
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
