@@ -152,7 +152,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     def is_touched(path: str) -> bool:
         """Tell whether a file differs between the two commits.
 
-        A symbolic link also changes if the file to which it points changes.
+        A symbolic link counts as changed if the file to which it points has changed.
         """
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 

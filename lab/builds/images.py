@@ -72,7 +72,7 @@ def trainer_image(framework: str) -> Image:
 
 @contextmanager
 def built_meanwhile(framework: str) -> Iterator[None]:
-    """Build a framework's image in another process while the block runs. If the block fails, that process is ended.
+    """Build a framework's image in another process while the block runs. If the block fails, end that process.
 
     Raises LabError if the build fails.
     """
@@ -92,7 +92,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
     If the image is not in the cache, build it on the Debian root file system.
 
-    Raises LabError as trainer_image does.
+    Raises LabError in the same cases as trainer_image.
     """
     return _built(name, _key([_base_key(), dockerfile.read_bytes()]), partial(_build, name, dockerfile))
 
@@ -100,8 +100,8 @@ def image_from(name: str, dockerfile: Path) -> Image:
 def image_on(name: str, dockerfile: Path, framework: str) -> Image:
     """Return the image of a Dockerfile.
 
-    Its argument ENVIRONMENT gets the name of a framework's image without distrain's code. Raises LabError as
-    trainer_image does.
+    Its argument ENVIRONMENT gets the name of a framework's image without distrain's code. Raises LabError in the same
+    cases as trainer_image.
     """
     environment = trainer_environment(framework)
     build = partial(_build, name, dockerfile)
@@ -115,7 +115,7 @@ def trainer_environment(framework: str) -> str:
 
     trainer.py mounts the code of the working tree into this image.
 
-    Raises LabError as trainer_image does.
+    Raises LabError in the same cases as trainer_image.
     """
     reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without=CODE)}"
     if not buildah.is_in_store(reference):

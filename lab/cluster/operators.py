@@ -240,7 +240,7 @@ _TRAINING_OPERATOR = _Operator(
 def _load_helper_images(chosen: Operators) -> None:
     """Load the images of the init containers that operators add to jobs.
 
-    Without them, kubelet would pull from a registry.
+    Without these images on the node, kubelet would pull them from a registry.
     """
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}

@@ -2,7 +2,7 @@
 
 The pages are protobuf if the server can send protobuf, otherwise JSON. `python -m lab.static_api.bare_reader URL
 AUTHORITY` reads from `lab.static_api.server`. In this server a continue token is the number of a pod, so a client can
-request a page before it has read the page before.
+request a page before it has read the previous one.
 """
 
 from __future__ import annotations
