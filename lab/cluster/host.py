@@ -26,7 +26,7 @@ def check() -> None:
 
 
 def check_root() -> None:
-    """Raise LabError unless this user may create Linux namespaces and network links."""
+    """Raise LabError if this user has no permission to create Linux namespaces and network links."""
     if os.geteuid() != 0:
         raise LabError("the lab makes network namespaces and runs a kubelet: run it as root, e.g. `sudo make cluster`")
     for number, name in ((CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_SYS_ADMIN, "CAP_SYS_ADMIN")):

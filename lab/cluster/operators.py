@@ -37,7 +37,7 @@ _INSTALLED = STATE_DIR / "operators.json"
 
 @dataclass(frozen=True)
 class Operators:
-    """A choice of operators: the version of MPIJob or "", training-operator or not, a gang scheduler or not."""
+    """Which operators to install: the version of MPIJob ("" for none), training-operator, and a gang scheduler."""
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -77,7 +77,7 @@ def install(chosen: Operators) -> None:
 
 
 def installed() -> Operators | None:
-    """Return the installed operators. Return None if their installation was interrupted, or no cluster runs."""
+    """Return the installed operators. Return None if no cluster runs, or if an installation was interrupted."""
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
@@ -108,9 +108,9 @@ def ends_jobs(chosen: Operators) -> bool:
 
 
 def switch(chosen: Operators) -> None:
-    """Replace the operators of the running cluster by this choice.
+    """Install these operators in the running cluster, instead of the present ones.
 
-    Jobs whose CRD is removed end.
+    If the change removes a CRD, the jobs of this CRD end.
     """
     if ends_jobs(chosen):
         remove()
@@ -174,7 +174,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's manifests. The CRD of MPIJob is left out unless MPIJob v1 is chosen."""
+    """Yield training-operator's manifests. Leave out the CRD of MPIJob if another version than v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
@@ -182,7 +182,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, but not the roles that Kubernetes aggregates into Kubeflow's roles."""
+    """Yield an operator's standalone manifests, without the ClusterRoles `kubeflow-*`: they extend Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
@@ -240,7 +240,7 @@ _TRAINING_OPERATOR = _Operator(
 def _load_helper_images(chosen: Operators) -> None:
     """Load the images of the init containers that operators add to jobs.
 
-    Without them, kubelet would pull from a registry.
+    Without these images on the node, kubelet would pull them from a registry.
     """
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}

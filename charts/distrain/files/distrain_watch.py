@@ -48,7 +48,11 @@ class Watch(threading.Thread):
                 self.check()
 
     def finish(self) -> None:
-        """End the thread. After this returns, no request to stop can reach the ranks that are started next."""
+        """End the thread.
+
+        After this method has returned, the thread sends no more requests to stop, so none can reach ranks that start
+        later.
+        """
         self.ended.set()
         with self.asking:
             pass
@@ -78,7 +82,8 @@ class Watch(threading.Thread):
     def who_came(self, hosts: list) -> str:
         """Return the reason to stop the ranks if new workers can join, otherwise an empty text.
 
-        All new workers except those that were given up must answer, and the same workers must answer twice in a row.
+        New workers can join if all of them (except those given up) answer, and if the same workers also answered at the
+        last check.
         """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}

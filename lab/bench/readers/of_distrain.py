@@ -46,7 +46,7 @@ def _files(dataset: Dataset) -> Iterator[Count]:
 
 
 def _bytes_of(work: Work) -> int:
-    """Return the size in bytes of the image file that this piece of work would decode."""
+    """Return the size in bytes of the image file that `work`, a call of the trainer's data layer, would decode."""
     assert isinstance(work, partial)
     [sample] = (each for each in work.args if isinstance(each, Sample))
     return len(sample.image)

@@ -34,9 +34,9 @@ Count = tuple[int, int]
 class Task:
     """The task of a reader: `uri` is a folder or s3://bucket/prefix with files in the reader's format.
 
-    With `decodes`, the reader returns batches of float32 images of SIDE x SIDE pixels with values from 0 to 1, cropped
-    and mirrored at random, and scaled with antialiasing. Without `decodes`, the reader returns the image files as
-    bytes. `scratch` is an empty folder for the reader's cache.
+    With `decodes`, the reader returns batches of float32 images. Each image has SIDE x SIDE pixels with values from 0
+    to 1. It was cropped and mirrored at random, and scaled with antialiasing. Without `decodes`, the reader returns the
+    image files as bytes. `scratch` is an empty folder for the reader's cache.
     """
 
     uri: str
@@ -50,9 +50,9 @@ class Task:
 def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     """Open the reader of the task on the command line, measure it, and print the result as JSON.
 
-    Without decoding, the time is measured from before the first batch is requested, because the reader fetches more
-    files before it returns that batch. With decoding, the time is measured from the first batch on: starting the
-    processes takes a few seconds, which do not matter in a run of hours.
+    Without decoding, the time is measured from the request of the first batch on, because the reader already fetches
+    further files before it returns this batch. With decoding, the time is measured from the first batch on. Starting
+    the processes takes a few seconds, which do not matter in a run of hours.
     """
     task = _task()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)

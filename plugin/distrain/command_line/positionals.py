@@ -52,7 +52,7 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
 
 
 def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str] | None) -> None:
-    """Raise ValuesError if a required name is missing, if there are two names, or if the name is a chart's."""
+    """Raise ValuesError if a required name is missing, is both given and generated, or is a chart."""
     argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
     if isinstance(name, Chart):
         raise ValuesError(f'NAME: "{name}" is a chart, not a release name; give the release name first, then the chart')

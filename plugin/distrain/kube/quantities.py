@@ -96,7 +96,7 @@ def all_thousandths(quantities: Amounts | None) -> Units:
 
 
 def whole(resource: str, amount: int) -> int:
-    """Convert thousandths to whole units, rounded up. An amount of cpu stays in thousandths."""
+    """Convert thousandths to whole units, rounded up. For cpu, return the thousandths (millicores) unchanged."""
     return amount if resource == "cpu" else -(-amount // 1000)
 
 

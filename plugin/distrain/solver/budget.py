@@ -19,7 +19,7 @@ class ExhaustedError(Exception):
 class Budget:
     """The number of steps that a computation may still take.
 
-    Steps that are spent from a part are also spent from the whole budget.
+    A budget that `part` has made also takes its steps from the whole budget.
     """
 
     def __init__(self, steps: int, whole: Budget | None = None) -> None:
@@ -38,7 +38,7 @@ class Budget:
             raise ExhaustedError
 
     def store(self, results: int, numbers: int) -> None:
-        """Spend the steps for computing and storing `results` results, each of which consists of `numbers` numbers."""
+        """Take the steps for computing and storing `results` results, each consisting of `numbers` numbers."""
         if results * (4 + numbers) > MOST_STORED:
             raise ExhaustedError
         self.spend(results * (1 + numbers // 4))

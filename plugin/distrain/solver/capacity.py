@@ -3,10 +3,10 @@
 Pure functions over numbers. A pod runs on a single node. So the functions count whole pods per node, and do not sum up
 resources over the cluster.
 
-The scheduler places one pod after another, and never moves a pod afterwards. Neither the order of the pods nor the
-choice among equal nodes is specified. So there are two answers: whether some placement contains all pods, and whether
-every placement that the scheduler can reach contains all pods. A job has a few roles, each with many equal pods. One of
-them is the main role.
+The scheduler places one pod after another, and never moves a pod afterwards. Kubernetes does not specify the order of
+the pods, or which of several equal nodes the scheduler chooses. So there are two questions: whether all pods fit in
+some placement, and whether they fit in every placement that the scheduler can reach. A job has a few roles, each with
+many equal pods. One of them is the main role: the role whose number of pods can be changed.
 
 Both answers are exact. If the computation uses up its budget, the answer is `undecided`.
 """
@@ -35,8 +35,8 @@ class Judgement(Struct, frozen=True):
     """How many main pods fit together with all other pods: in every scheduling order (`sure`), and at best (`most`).
 
     `most` is None if the other pods alone do not fit. `undecided` means that the search ended early, so both numbers
-    may be too small. For a job with rules, `sure` and `most` are at most `count`. If one of them is below `count`, it
-    is correct but may not be the largest, because only some numbers of pods are tried.
+    may be too small. For a job with rules, `sure` and `most` are at most `count`. A number below `count` is correct,
+    but a larger number may be correct as well, because only some numbers are tried.
     """
 
     count: int
@@ -86,7 +86,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
 
 
 def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
-    """Judge a job with rules: with all of its pods and, if these are not sure to fit, with fewer pods."""
+    """Judge a job with rules. Try all of its pods first and, if it is not certain that they fit, fewer pods."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
@@ -116,7 +116,7 @@ def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | 
 def copies(node: Node, role: Role) -> int:
     """Count the role's pods that fit on the node.
 
-    Only requested resources count: a node whose other resources are over-committed still takes the pod.
+    Only the resources that the role requests are considered. The node may be over-committed in any other resource.
     """
     if node.name not in role.nodes:
         return 0
@@ -178,5 +178,8 @@ def _most(
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Subtract the pods of other roles that were merged into the main role; return None if the result is negative."""
+    """Subtract the `alike` pods of other roles that were merged into the main role.
+
+    Return None if the result is negative.
+    """
     return None if number is None or number < alike else number - alike

@@ -1,7 +1,8 @@
-"""Convert the scheduling problem to numbers: equal nodes form one class, and rules compare the counts of domains.
+"""Convert the scheduling problem to numbers.
 
-If a topology key has a different value on each node, as the hostname has, it is `own`: each domain is one node, and the
-node's class stores the counts. All other keys are `shared`.
+Nodes that are equal for the job form one class, and a census counts the pods that a rule looks at in each topology
+domain. A topology key with a different value on each node, such as the hostname, is `own`: each domain is a single
+node, so the node's class stores the counts. All other topology keys are `shared`: a domain may contain many nodes.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
-    """A count of the pods of some roles in each domain of a topology key.
+    """Counts the pods that a rule looks at: the pods of some roles, in each domain of a topology key.
 
-    With `flag`, it only matters whether a count is zero. `eligible` are the nodes whose pods are counted; None means
-    all nodes. With `from_zero`, a spread constraint compares counts with 0, and not with the smallest count of a
-    domain.
+    If `flag` is true, the rule only asks whether a count is 0. `present` has, for each domain, the number of counted
+    pods before the job starts. `eligible` are the nodes whose pods are counted; None means all nodes. If `from_zero` is
+    true, a spread constraint compares counts with 0, instead of with the smallest count of a domain.
     """
 
     key: str
@@ -44,7 +45,7 @@ class Census(Struct, frozen=True):
 
 
 class AffinityRule(Struct, frozen=True):
-    """Required affinity: for each census, the node's domain must contain a counted pod.
+    """Required affinity: for each of these censuses, the node's domain must contain a counted pod.
 
     With `first`, a pod may go to any node as long as no domain contains a counted pod.
     """
@@ -69,8 +70,8 @@ class NodeClass(NamedTuple):
     """A class of nodes that are equal for the job.
 
     For each shared key, `domains` has the index of the node's domain, or -1 if the node has none. For each census,
-    `counted` tells whether pods on the node are counted. `values` has the count of the node's own domain before the job
-    starts.
+    `counted` tells whether it counts the pods on these nodes. `values` has the number of counted pods before the job
+    starts, if the node is a domain of its own.
     """
 
     slot: Slot
@@ -82,10 +83,11 @@ class NodeClass(NamedTuple):
 class Problem(Struct, frozen=True):
     """The scheduling problem.
 
-    The main role is the last one. `shared` are the shared keys, and `domains` are the values of each of these keys.
+    The main role is the last one. `shared` are the topology keys whose domains may contain several nodes, and `domains`
+    are the values of each key.
 
-    For each census of a shared key, `values` has the count of each domain before the job starts. `measured` tells
-    whether a spread constraint includes the domain when it computes the smallest count.
+    For each census of a shared key, `values` has the number of counted pods in each domain before the job starts.
+    `measured` tells whether a spread constraint includes the domain when it computes the smallest count.
     """
 
     kinds: Mapping[NodeClass, int]
@@ -118,7 +120,7 @@ class Problem(Struct, frozen=True):
 
 
 def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Problem:
-    """Convert nodes and roles to a Problem; `roles` must come from `reduced`."""
+    """Convert nodes and roles to a Problem. `roles` must be a result of `reduced`, which merges equal roles."""
     return _Compaction(nodes, roles).result()
 
 
@@ -151,7 +153,10 @@ class _Compaction:
         return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
     def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
-        """Count the nodes of each class. The code works on whole columns, because there may be thousands of nodes."""
+        """Count the nodes of each class.
+
+        With thousands of nodes it is faster to compute each property for all nodes at once.
+        """
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -240,8 +245,8 @@ class _Compaction:
         """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
         If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
-        each pod of one of them requests all units. That one is a role with a single pod, or a role whose pods also
-        exclude each other. Each pod of the other role then requests one unit.
+        each pod of one of the two roles requests all units. The role that requests all units has a single pod, or its
+        pods also exclude each other. Each pod of the other role then requests one unit.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -269,7 +274,10 @@ class _Compaction:
 
 
 class _Rounding:
-    """Rounds the free amounts of the nodes down to sums that the job's pods can use. So more nodes become equal."""
+    """Rounds the free amounts of the nodes down to amounts that the job's pods can use up exactly.
+
+    This makes more nodes equal, so there are fewer classes.
+    """
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
         *others, self._main = requests
@@ -283,7 +291,10 @@ class _Rounding:
         ]
 
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
-        """Return the rounded amounts of each node, which are at most the sum for its main pods and all other pods."""
+        """Return the rounded amounts of each node.
+
+        No amount is larger than the requests of all other pods and of the main pods that fit there.
+        """
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
         most = held[0] if len(held) == 1 else list(map(min, *held))
@@ -295,9 +306,10 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods fit into a free amount, and which part of the amount pods can use.
+        """Return how many main pods fit into a free amount, and the largest part of the amount that pods can use up.
 
-        An over-committed node counts as full for pods that request the resource. Other pods ignore the resource.
+        If the node is over-committed in the resource, it has no room for pods that request it. Other pods ignore the
+        resource.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:

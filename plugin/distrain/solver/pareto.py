@@ -1,8 +1,8 @@
 """Add up, over many nodes, the numbers of pods that fit on each node.
 
 A node can run several combinations of pods. `Options` maps the numbers of pods of the other roles on a node to the
-number of main pods on the same node. The options of all nodes are added. Only Pareto-optimal options are kept, and
-equal nodes are added by doubling. So thousands of nodes need few steps.
+number of main pods on the same node. The options of all nodes are added. Only Pareto-optimal options are kept. Equal
+nodes are added by doubling: the options of 2 nodes, then of 4, then of 8. So thousands of nodes need few steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the largest number of main pods together with `counts` other pods.
+    """Return the largest number of main pods that the nodes can run together with `counts` other pods.
 
     Return None if the other pods do not fit.
     """
@@ -37,7 +37,10 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Return the fewest main pods (at most `limit`) together with at most `limits` pods of the other roles, or None."""
+    """Add up one option per node so that the sum has the fewest main pods; return this number of main pods.
+
+    The sum has at most `limit` main pods and at most `limits` other pods. Return None if there is no such sum.
+    """
 
     def add(first: Options, second: Options) -> Options:
         budget.store(len(first) * len(second), 1 + len(limits))
@@ -79,7 +82,7 @@ def _add_times(total: Options, options: Options, times: int, add: Add) -> Option
 def _best(options: Options, sign: int, budget: Budget) -> Options:
     """Keep only the Pareto-optimal options.
 
-    With sign -1 more pods are better, and with sign 1 fewer pods are better.
+    If `sign` is -1, more pods are better. If it is 1, fewer pods are better.
     """
     kept: list[Vector] = []
     for numbers in sorted(

@@ -19,9 +19,9 @@ class Search:
         self._facts = 1 + len(problem.censuses)
 
     def walks(self) -> set[bool]:
-        """Place the pods at random several times.
+        """Simulate the scheduling several times, with a random choice at each pod.
 
-        Return the outcomes: True if it got stuck, False if all pods were placed.
+        Return the outcomes that occurred: True if a pod found no node, False if all pods were placed.
         """
         start = self._states.start()
         found: set[bool] = set()
@@ -38,7 +38,7 @@ class Search:
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Tell whether the scheduler can reach a stuck state (if `stuck`), or a state in which all pods are placed."""
+        """Tell whether the scheduler can get stuck with unplaced pods (`stuck`), or can place all (not `stuck`)."""
         start = self._states.start()
         seen = {start}
         todo = [start]

@@ -1,9 +1,9 @@
 """Represent the states of a job while its pods are placed.
 
-States from which the same continuations are possible are equal.
+Two states are equal if the scheduler can continue from both in the same ways.
 
-For a node, a state stores only the pods that still fit. For a domain, a state stores only those counts that the rules
-of unplaced pods compare. Nodes with equal data are interchangeable, and so are domains.
+For a node, a state stores only which pods still fit. For a domain, a state stores only the counts that matter for pods
+that are not placed yet. Two nodes with equal data are interchangeable, and so are two domains with equal data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """What matters about a node: the vectors of pods that fit, the censuses that count its pods, and its counts."""
+    """What matters about a node. `takes` has one bit for each combination of pods that still fits (see packing).
+
+    `static` says which censuses count the node's pods. `values` has the counts of the node's own domain.
+    """
 
     takes: int
     static: int
@@ -32,7 +35,7 @@ Part = TypeVar("Part", Cell, tuple[Spot, int])
 
 
 class State(NamedTuple):
-    """The pods left to place, the counts of each census per shared domain, and the nodes of each cell.
+    """The pods left to place, the counted pods in each shared domain (by census), and the nodes (by cell).
 
     A cell consists of the nodes that are in the same shared domains.
     """
@@ -51,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One pod of the role is placed on a node like `spot` in the cell."""
+    """The placement of one pod of the role, on a node of the cell that has the data `spot`."""
 
     role: int
     cell: int
@@ -139,7 +142,10 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the node's domain in this census. If each domain is one node, equal nodes share a key."""
+        """Return a key for the domain to which these nodes belong in this census.
+
+        If each node is its own domain, nodes with equal data get the same key.
+        """
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
@@ -182,7 +188,7 @@ class States:
         return self._ordered(State(left, tuple(shared), tuple(tuples)))
 
     def _known(self, part: Part) -> Part:
-        """Return the equal part of an earlier state, so that thousands of stored states use the same memory."""
+        """Return the equal part of an earlier state if there is one, so that thousands of states share memory."""
         known: Part = self._parts.setdefault(part, part)
         return known
 
@@ -235,7 +241,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, with which a spread constraint compares, and the highest count."""
+        """Return the smallest and the highest count. A spread constraint compares with the smallest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
@@ -256,7 +262,7 @@ class States:
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """For each census, tell whether a rule of a pod that is not placed yet uses it."""
+        """For each census, tell whether it is used by a rule of a pod that is not placed yet."""
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:

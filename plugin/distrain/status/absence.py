@@ -32,7 +32,7 @@ class Found(Kube):
 
 
 class Absence:
-    """Decides at each look whether a run without a job waits for a new job or was removed.
+    """Decides, each time the run is read, whether a run without a job waits for a new job or was removed.
 
     `tell` receives a message when the job is gone.
     """
@@ -73,7 +73,7 @@ class Absence:
 
 
 def is_being_replaced(cluster: Cluster, release: str) -> bool:
-    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's Secret shows it."""
+    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's status is pending."""
     namespace = cluster.target.namespace
     path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
     with contextlib.suppress(UnreachableError):
@@ -84,7 +84,10 @@ def is_being_replaced(cluster: Cluster, release: str) -> bool:
 
 
 def missing_namespace(cluster: Cluster) -> str:
-    """If the namespace does not exist, say so. Return an empty text if it exists or if the user may not read it."""
+    """If the namespace does not exist, say so.
+
+    Return an empty text if the namespace exists, or if the user has no permission to read it.
+    """
     name = cluster.target.namespace
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
@@ -124,7 +127,7 @@ def _replaces(pod: kube.Pod) -> bool:
 
 
 def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:
-    """Return the metadata of the objects with these labels, or None if the user may not list them."""
+    """Return the metadata of the objects with these labels, or None if the user has no permission to list them."""
     query = f"{path}?{urlencode({'labelSelector': selector})}"
     try:
         return cluster.read_one(query, Found, "objects", METADATA_LIST).items or []

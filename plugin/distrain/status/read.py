@@ -1,7 +1,7 @@
 """Read what explains the phase of a run: logs, events, and the queue or gang scheduler that holds the run back.
 
-An ordinary user may read all these objects in a namespace. For each kind of object that the user may not read, the
-result has a line that names the kind.
+An ordinary user may read all these objects in a namespace. The result has a line for each kind of object that the user
+has no permission to read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return what could be read of each run, by namespace and name. Raise ForbiddenError if no job may be read."""
+    """Return what could be read of each run, by namespace and name.
+
+    Raise ForbiddenError if the user has no permission to read any job.
+    """
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:

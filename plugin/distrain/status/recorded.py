@@ -51,9 +51,10 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return the line of the last step, and before it the line of the start that made this step.
+    """Return two lines of the record: the line of the start that made the last step, and the line of this step.
 
-    If a later start begins at an earlier step, the step no longer counts.
+    If a later start began at an earlier step, return this start and its step, because the run has to repeat the steps
+    after it.
     """
     start = made_by = Line(event="start")
     step = Line(event="step")
@@ -68,7 +69,7 @@ def _last_step(record: Record) -> tuple[Line, Line]:
 
 
 def other_job(record: Record, name: str) -> str:
-    """Return the job that has written the record. Return an empty text if it may be the job of this name.
+    """Return the name of the job that has written the record. Return an empty text if it may be the job `name`.
 
     The line of a start has the job's name; the name ends in a hash of the job's content. The name of a Plain job ends
     in a suffix.
@@ -107,10 +108,10 @@ def _end(record: Record) -> Line | None:
 
 
 def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:
-    """Return the rate of `size` ranks as a share of the total rate that as many single ranks would have.
+    """Return the efficiency: the rate of `size` ranks, divided by `size` times the rate of a single rank.
 
-    Without `size`, the rate and the number of ranks come from the last step in the record. The answer is None if no
-    single rank was ever measured with the record's current model and framework.
+    Without `size`, the rate and the number of ranks come from the last step in the record. Return None if the record
+    has no rate of a single rank with its current model and framework.
     """
     start, step = _last_step(record)
     if size is None:

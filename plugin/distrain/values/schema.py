@@ -1,7 +1,7 @@
 """Check merged values against the chart's schema, and report mistakes in plain words.
 
-Helm checks the same schema when it renders the chart. But its messages name JSON pointers and regular expressions, and
-no next step. All rules are in the schema, so this module names no values of the chart.
+Helm checks the same schema when it renders the chart. But Helm's messages name JSON pointers and regular expressions,
+and no next step. All rules are in the schema, so this module names no values of the chart.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return the description, the examples and the default that are next to the $ref to the value's rule."""
+    """Return the description, the examples and the default of the value.
+
+    The schema has them beside the $ref to the rule.
+    """
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:

@@ -49,7 +49,7 @@ class Ends(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """One API version of a kind, with the facts about the kind and about the version's first operator."""
+    """One API version of a kind. It has the facts about the kind, and about the first operator of this version."""
 
     kind: str
     name: str
@@ -74,7 +74,7 @@ class Version(Struct, frozen=True, rename="camel"):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """A kind of job. For each role, `roles` has its key in the replica specs."""
+    """A kind of job. `roles` maps each role to its key in the replica specs of the job."""
 
     name: str
     roles: dict[str, str]
@@ -96,9 +96,10 @@ class Kind(Struct, frozen=True, rename="camel"):
 
 
 class Facts(Struct, frozen=True):
-    """The content of the file.
+    """The content of schemas/kinds.yaml.
 
-    `choices` has the kinds by strategy and framework, and `roles` the section of the values by role.
+    `choices` has the names of kinds by strategy and framework. `roles` has, for each role, the section of the chart's
+    values.
     """
 
     choices: dict[str, dict[str, list[str]]]
@@ -117,7 +118,8 @@ def _kind(facts: dict[str, Any]) -> Kind:
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
     """Return all facts about a version.
 
-    Facts about a version override facts about the kind, which override facts about its first operator.
+    The facts come from three places: the version, the kind, and the version's first operator. If a fact is in several
+    of them, the version comes first, then the kind.
     """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}

@@ -1,6 +1,6 @@
 """Name the parts of a manifest that no check judges.
 
-These are objects that may create pods or decide about pods, and fields of pods that Kubernetes does not know.
+These are objects that may create pods or affect pods, and pod fields that Kubernetes does not know.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GROUPS = frozenset(
 
 
 def is_custom(found: Resource) -> bool:
-    """Tell whether neither Kubernetes nor distrain knows the kind.
+    """Tell whether the kind is unknown to Kubernetes and to distrain.
 
     The controller of an unknown kind may create any objects.
     """
