@@ -1,6 +1,6 @@
 """Find in a program's output why it failed, at which step it stopped, and which program could not be started.
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import errno

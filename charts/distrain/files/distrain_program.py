@@ -1,6 +1,6 @@
 """Run a program, pass on its output, find the cause of a failure, and count the failures.
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import argparse
@@ -245,7 +245,7 @@ def how_stopped(program: Program, code: int) -> str:
 
 
 def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = False) -> Ended:
-    """Return why a program could not be started, as an Ended."""
+    """Return the result of a program that could not be started: an Ended, whose cause says why."""
     if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
         return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
     return Ended(MISTAKE, not_started(program, with_hint(str(error.strerror))), True)

@@ -25,10 +25,10 @@ distrain.hooks.metadata
   Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <true if the
   object has no namespace>).
 
-  Except for `helm test`, the delete policy has both hook-succeeded and hook-failed, because Helm and Argo CD treat
-  these objects differently when the hook's pod fails. For Helm, each of these objects is a separate hook that has
-  succeeded once Helm has created the object, so hook-succeeded deletes the object. In Argo CD, hook-failed deletes the
-  object.
+  If a hook's pod fails, the objects that the pod needs, such as its Role, have to be deleted too. Helm treats each of
+  these objects as a hook of its own, which has succeeded once Helm has created the object. So Helm deletes the object
+  because of hook-succeeded. Argo CD deletes the object because of hook-failed. So the delete policy contains both. For
+  `helm test` the policy lacks hook-failed.
 */}}
 {{- define "distrain.hooks.metadata" -}}
 {{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}

@@ -4,7 +4,7 @@ The replace hook ends the running job before an upgrade or a rollback that chang
 The image and the command of a running job cannot change, and the new job has the same name. So the old job has to be
 gone before Helm creates the new one.
 
-  distrain.replace.objects  the objects of a job, for jobs of all kinds, as group/version/plural/name
+  distrain.replace.objects  for each kind of job: the objects to delete, as group/version/plural/name
   distrain.replace.rules    rules of the hook's Role
 
 Both templates take the root context.

@@ -36,9 +36,9 @@ distrain.test.values
 {{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
 The deadline of the test's job is 5 minutes later than the timeout of the test's Pod, so that the Pod can say why the
-test failed. A Plain job needs no later deadline, because Helm creates the test's Pod only after the job has ended. An
-elastic PyTorchJob succeeds as soon as its first worker has succeeded. With cleanPodPolicy Running, the operator would
-then delete the pods that still run. One of them could be rank 0's pod, whose log the test still has to read.
+test failed. For a Plain job the two times are equal, because Helm creates the test's Pod only after the job has ended.
+An elastic PyTorchJob succeeds as soon as its first worker has succeeded. With cleanPodPolicy Running, the operator
+would then delete the pods that still run. One of them could be rank 0's pod, whose log the test still has to read.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}

@@ -1,16 +1,17 @@
 {{- /*
-The job's resource, and the fields that several kinds have in common.
+The job's manifest, and the fields that several kinds have in common.
 
-  distrain.job.shown          the job's resource, if the job is of the given kind
-  distrain.job.resource       the job's resource, with the given name
-  distrain.job.documents      the scripts' ConfigMap and the job's resource
+  distrain.job.shown          the job's manifest; empty if the job is of another kind than the given one
+  distrain.job.resource       the job's manifest, with the given name
+  distrain.job.documents      manifests of the scripts' ConfigMap and of the job
   distrain.job.pods           number of pods that have to run at the same time
   distrain.job.policy         run policy of a Kubeflow resource
   distrain.job.policyFields   the fields of the run policy that the caller lists
   distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
-`helm test` renders a second job from its own root context, which has the key `variant: test`. The objects of this
-second job get other names (_names.tpl) and the annotations of a hook (_labels.tpl).
+These templates also render a second job, the job of `helm test`. For this job, tests/allreduce.yaml makes a root
+context in which `variant` is `test`. The objects of the second job then get other names (_names.tpl) and the
+annotations of a hook (_labels.tpl).
 */}}
 
 {{- /*
@@ -87,10 +88,10 @@ distrain.job.policyFields
 
   `backoffLimit` is the number of new pods that the launcher's Job of an MPIJob creates after its pods were deleted or
   killed. The Job also creates new pods after the run has failed for good. Each of these pods reads that the run has
-  failed (--keep-outcome) and ends at once. Kubernetes waits 10 s before the first new pod, 20 s before the second and
-  40 s before the third. The limit is at most 3, so that these waits stay short. Jobs of the training-operator get no
-  backoffLimit. When such a job reaches a backoffLimit, the operator deletes every pod with its log, whatever
-  cleanPodPolicy says.
+  failed, because --keep-outcome made the first pod record it, and exits at once. Kubernetes waits 10 s before the first
+  new pod, 20 s before the second and 40 s before the third. The limit is at most 3, so that these waits stay short.
+  Jobs of the training-operator get no backoffLimit. When such a job reaches a backoffLimit, the operator deletes every
+  pod with its log, whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.policyFields" -}}
 {{- $job := .root.Values.job -}}

@@ -3,7 +3,7 @@ Plain: the chart itself renders the objects that an MPI operator would create. E
 
   distrain.plain.parts     names of the parts, as a JSON list
   distrain.plain.resource  all parts
-  distrain.plain.shown     one part, if the job is Plain
+  distrain.plain.shown     the given part; empty if the job is not Plain or does not need the part
 */}}
 
 {{- /*

@@ -19,7 +19,8 @@ manage the running job.
   distrain.names.serviceAccount  ServiceAccount of a role's pods; empty for the namespace's default
   distrain.names.sshSecret       name of the Secret with the SSH key
 
-distrain.context computes short, full, instance, job and run once. Other templates read them from .Job.names.
+distrain.context computes the names `short`, `full`, `instance`, `job` and `run` only once. Other templates read these
+names from .Job.names.
 */}}
 
 {{- /*
@@ -47,9 +48,9 @@ distrain.names.full
   Takes the root context.
 
   A DNS label has at most 63 characters. A limit of 45 leaves room for the longest pod name, <name>-plain-worker-999,
-  because the schema allows at most 1000 workers. The limit also leaves room for the label controller-revision-hash,
-  which a StatefulSet puts on its pods: <name>-worker- and up to 10 more characters. A shortened name ends with a hash,
-  so that two releases never get the same name.
+  because the schema allows at most 1000 workers. The limit also keeps a label's value within 63 characters: a
+  StatefulSet gives its pods the label controller-revision-hash, whose value is <name>-worker- and up to 10 more
+  characters. A shortened name ends with a hash, so that two releases never get the same name.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -65,9 +66,11 @@ distrain.names.alias
   Takes the root context.
 
   Helm sets .Chart.Name to the alias. Names of objects allow only lower-case letters, digits and dashes. Other
-  characters of the alias become dashes, and a hash is added, so that similar aliases get different names. An umbrella
-  chart may contain another umbrella chart, which contains this chart. Then the path below the outermost chart, such as
-  inner/distrain, replaces the alias, because two inner charts may both contain this chart.
+  characters of the alias become dashes, and a hash is added, so that similar aliases get different names.
+
+  An umbrella chart may contain another umbrella chart, which contains this chart. In this case the template uses the
+  path of this chart below the outermost chart, such as inner/distrain, instead of the alias. Two inner charts may both
+  contain this chart under the same alias, but their paths differ.
 */}}
 {{- define "distrain.names.alias" -}}
 {{- $path := .Template.BasePath | trimSuffix "/templates" | splitList "/charts/" | rest | join "/" -}}
@@ -169,8 +172,8 @@ distrain.names.trainer
   Takes the root context.
 
   The pods mount this ConfigMap, and its name contains the hash of the trainer's archive. So a new trainer changes the
-  pods, and the job is replaced. If the pods did not change, a rank that restarts after an upgrade would run other code
-  than the other ranks. `helm test` uses the release's ConfigMap.
+  pods, and the job is replaced. If an upgrade changed the trainer without replacing the pods, a rank that
+  restarts later would run the new code, and the other ranks the old code. `helm test` uses the release's ConfigMap.
 */}}
 {{- define "distrain.names.trainer" -}}
 {{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}

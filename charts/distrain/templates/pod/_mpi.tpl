@@ -18,8 +18,9 @@ distrain.mpi.launcherArgs
 
   - --end-workers: a Plain job has no operator that deletes the workers, so distrain-launch ends them.
 
-  - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. With this
-    flag, the new pod reads that the run has failed, and ends.
+  - --keep-outcome: distrain-launch records that the run has failed, and the next launcher's pod reads this record and
+    exits. The flag is needed if the operator runs the launcher as a Job, because the Job then starts another pod after
+    a failed run.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
 {{- if .Job.usesKubexec -}}

@@ -27,9 +27,9 @@ pod.
 
 {{- /*
 distrain.pod.template
-  Takes a role. An empty job name means that the content hash is being computed. The hash leaves out the labels and
-  annotations of pods that an operator creates, because they do not affect the training. The hash contains the labels
-  and annotations of a Plain job's pods, because a Job's pod template is immutable.
+  Takes a role. An empty job name means that the content hash is being computed. If an operator creates the pods, the
+  hash leaves out their labels and annotations, because these do not affect the training. For a Plain job, the hash
+  contains the pods' labels and annotations, because a Job's pod template is immutable.
 */}}
 {{- define "distrain.pod.template" -}}
 {{- if or .job .root.Job.isPlain -}}

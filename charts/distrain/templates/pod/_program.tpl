@@ -37,8 +37,9 @@ args:
 {{- if .root.Job.isElastic }}
 lifecycle:
   {{- /*
-  During a rescale, the operator may delete a pod that it has just created. If SIGTERM arrives before process 1 blocks
-  SIGTERM, the kernel drops the signal. So this hook first waits until process 1 is ready.
+  During a rescale, the operator may delete a pod that it has just created. Then kubelet sends SIGTERM to the
+  container's first process (process id 1). The kernel drops a SIGTERM that this process neither blocks nor handles yet.
+  So kubelet runs this hook before it sends SIGTERM, and the hook waits until the process blocks or handles SIGTERM.
   */}}
   preStop:
     exec:

@@ -3,7 +3,7 @@ Rules on the user's own program.
 
   distrain.validate.command.words      the program and each argument are separate items
   distrain.validate.command.starter    the program is not one that starts ranks, such as mpirun
-  distrain.validate.command.behindEnv  the command without a leading `env` and its arguments
+  distrain.validate.command.behindEnv  the command; if it starts with `env`, without `env` and the arguments of `env`
 
 The messages do not repeat arguments, which may be secret.
 */}}

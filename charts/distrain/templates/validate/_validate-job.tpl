@@ -34,9 +34,10 @@ Rules on the job's run policy, on changes of its size while it runs, and on its 
 
 {{- /*
 distrain.validate.job.suspend
-  Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension ends the job's pods. If the
-  launcher is a Job, Kubernetes counts its ended pod as failed (pkg/controller/job/job_controller.go: isPodFailed). With
-  a backoffLimit of 0, this failure would fail the whole job for good.
+  Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension deletes the job's pods. If
+  the launcher is a Job, Kubernetes counts a pod that is being deleted as failed
+  (pkg/controller/job/job_controller.go: isPodFailed). With a backoffLimit of 0, this failure would fail the whole job
+  for good.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}

@@ -122,8 +122,9 @@ distrain.validate.pod.container
 
 {{- /*
 distrain.validate.pod.containerSecurity
-  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <text>). "prefix" is the path from
-  "at" to the fields of the container's securityContext; its default is "securityContext.".
+  Takes (dict "root" <root context> "container" <container> "at" <path> "prefix" <text>). The message is "at"
+  and, after a colon, "prefix" and the name of the forbidden field. If "at" is the path of a container, "prefix" is left
+  out, and the message contains "securityContext." instead. If "at" is the path of a securityContext, "prefix" is "".
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
