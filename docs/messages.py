@@ -146,9 +146,9 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words, and a finding before the first `;`.
+    """Return whether a text is a message: it has at least two words, and the part before its first `;` is not empty.
 
-    A text without them only passes on another message.
+    Any other text only forwards a message that is written elsewhere.
     """
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and not re.search(r"(^|: );", text)
 

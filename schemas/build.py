@@ -59,7 +59,7 @@ def build() -> str:
 
 
 def direct(schema: Schema) -> Schema:
-    """Replace a reference to a definition that is only a reference itself by a reference to the final definition."""
+    """If a definition A is only a reference to a definition B, replace each reference to A with a reference to B."""
     aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
     text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
     found: Schema = json.loads(text)
@@ -126,9 +126,9 @@ def _dumped(entry: Any) -> str:
 
 
 def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
-    """Replace a reference ($ref) that has rules beside it by the definition together with these rules.
+    """If a reference ($ref) has rules beside it, replace it with the definition, merged with these rules.
 
-    Replace every reference to a definition in `always` by the definition.
+    Also replace each reference to a definition in `always` with the definition itself.
     """
     if isinstance(entry, list):
         return [merged(each, definitions, always) for each in entry]
@@ -140,7 +140,7 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
 
 
 def without_copies(schema: Schema) -> Schema:
-    """If several lists or maps in the definitions are equal, replace them by one definition.
+    """If several lists or maps in the definitions are equal, replace each with a reference to one new definition.
 
     Each entry of a schema costs Helm time.
     """
@@ -172,7 +172,10 @@ def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
-    """Replace each list or map that has a name by a reference, except for the list or map named `own`."""
+    """Replace each list or map in the entry of the definition `own` with a reference, if `names` has a name for it.
+
+    The entry itself stays if its name is `own`, because it would otherwise refer to itself.
+    """
     if not isinstance(entry, dict):
         return entry
     name = names.get(_dumped(_rules(entry)))
@@ -187,7 +190,7 @@ def _rules(entry: Schema) -> Schema:
 
 
 def inlined(schema: Schema) -> Schema:
-    """If only one reference to a definition exists, replace this reference by the definition.
+    """If only one reference to a definition exists, replace this reference with the definition.
 
     Helm compiles references too.
     """
@@ -233,8 +236,8 @@ def _definition(entry: Schema) -> str:
 def with_required(schema: Schema, definitions: Schema) -> Schema:
     """Require the keys that the templates need.
 
-    Helm removes a key that the user sets to null. If a user sets a key to null, Helm removes the key. Without this
-    rule, the templates would then miss a value, for example a number.
+    If a user sets a key to null, Helm removes the key. Without this rule, the templates would then miss a value, for
+    example a number.
     """
     if "properties" not in schema or "default" in schema:
         return schema

@@ -40,7 +40,7 @@ VERDICTS = (0, 10, IMPOSSIBLE, 12)
 class Change:
     """The paths of a run's values file before and after a change.
 
-    A path is None if the run does not exist before or after the change.
+    `before` is None if the change adds the run, and `after` is None if the change removes the run.
     """
 
     before: str | None
@@ -285,7 +285,10 @@ class Planner:
         )
 
     def _failed(self, path: str, done: subprocess.CompletedProcess[str]) -> Section:
-        """Return the section of a run that the plugin refuses, with the plugin's messages."""
+        """Return the comment's section for a run whose plugin command failed.
+
+        The section quotes the plugin's error messages.
+        """
         words = done.stderr.strip() or f"the plugin ended with {done.returncode} and no message"
         for file, name in self._shown.items():
             words = words.replace(file, name)

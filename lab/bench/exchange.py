@@ -1,9 +1,10 @@
 """Measure how much of the gradient exchange happens during the backward pass: VGG16, two workers, 1 Gbit/s.
 
 First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
-second rank would. Then two workers train over links that tc slows down. Each of their steps takes `together` seconds.
+second rank would. Then two workers train together, over links that tc slows down. Each step takes `together` seconds.
 Over the same links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. In
-a ring all-reduce of K bytes among N ranks, each rank sends 2(N-1)K/N bytes. The hidden time is
+a ring all-reduce of K bytes among N ranks, each rank sends 2(N-1)K/N bytes. The hidden time is the part of the exchange
+that overlaps with the backward pass:
 
     hidden = alone + exchange - together.
 
@@ -45,7 +46,7 @@ def main(frameworks: list[str]) -> int:
 
 
 def _hidden(framework: str) -> float:
-    """Return the hidden time of the exchange, divided by the longest time that could be hidden."""
+    """Return how much of the exchange's time is hidden, as a fraction of the longest time that could be hidden."""
     alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible

@@ -1,4 +1,7 @@
-"""Check the host's programs and resources before the cluster starts. Each error is one line with the next step."""
+"""Check the host's programs and resources before the cluster starts.
+
+Each error message is one line, and also says what the user should do next.
+"""
 
 from __future__ import annotations
 

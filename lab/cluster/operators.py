@@ -49,7 +49,10 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator: its Deployment, its image and program, and its manifests and arguments for a choice of operators."""
+    """An operator: the name and namespace of its Deployment, its image, and its program.
+
+    `manifests` and `arguments` return its manifests and its arguments, given all operators that are to be installed.
+    """
 
     name: str
     namespace: str
@@ -99,18 +102,18 @@ def add_training_operator() -> None:
 
 
 def ends_jobs(chosen: Operators) -> bool:
-    """Return whether a switch to these operators would end jobs.
+    """Return whether a switch from the installed operators to the operators in `chosen` would end jobs.
 
-    A switch that only adds training-operator ends no job.
+    No job ends if `chosen` contains the installed operators and training-operator, and nothing else.
     """
     found = installed()
     return found is None or replace(found, training=True) != chosen
 
 
 def switch(chosen: Operators) -> None:
-    """Install these operators in the running cluster, instead of the present ones.
+    """Install these operators in the running cluster, instead of the operators that are installed now.
 
-    If the change removes a CRD, the jobs of this CRD end.
+    If this ends jobs (see ends_jobs), first remove all operators and their CRDs, which deletes all jobs of these CRDs.
     """
     if ends_jobs(chosen):
         remove()

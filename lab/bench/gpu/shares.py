@@ -1,9 +1,10 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
 The program takes the same arguments as the trainer. The program divides a step's time into four shares, which add up to
-1. In `computing` and `copying`, the device is busy. While the device copies and computes at the same time, the time
-counts as `computing`. In `input`, the device is idle because the trainer waits for a batch. In `launching`, the device
-is idle for any other reason.
+1. The shares `computing` and `copying` are the time in which the device is busy. The time in which it computes and
+copies at once counts as `computing`. The share `input` is the time in which the device is idle because the trainer
+waits for a batch. The share `launching` is the remaining time: the device is idle although the trainer does not wait
+for a batch.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ BATCH = 32
 # The number of samples in a shuffle buffer.
 SHUFFLE = 1000
 SEED = 0
-# Processes that a library keeps for longer than this after the last batch are not counted.
+# How long to wait, after the last batch, until the library's processes have ended. The processor time of a process that
+# runs longer is not counted.
 SECONDS_TO_END = 5.0
 
 # prctl(2): orphans among the descendants of this process become its children.

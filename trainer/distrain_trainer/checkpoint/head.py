@@ -40,7 +40,9 @@ class Holder:
 
 @dataclass(frozen=True)
 class End:
-    """The point at which a run finished: the last step, the samples seen, the digest of the subject, and data.uri.
+    """The point at which a run finished: the last step, the number of samples seen, and data.uri.
+
+    `subject` is a hash of what the run trained: framework, model, optimizer, seed, and size of the data (see Subject).
 
     `data` is None if an earlier version of the trainer finished the run, because it did not record data.uri.
     """
@@ -64,8 +66,9 @@ class Head:
     """The content of a run's HEAD.
 
     `heartbeat` is in Unix seconds. `since` is the generation that last started the training from step 0. `successor` is
-    the job that asks to take the run over. `retired` are the UIDs of pods that must not hold the run again. `end` is
-    the point at which the run last finished; it is valid only in the state FINISHED.
+    the job that asks to take the run over. `retired` are the UIDs of pods that may no longer take the run, because
+    another job has replaced their job. `end` is the point at which the run last finished; it is valid only in the state
+    FINISHED.
     """
 
     generation: int
@@ -88,9 +91,9 @@ class Head:
         return Holder(self.job, self.pods)
 
     def passed_to(self, new: Holder) -> Head:
-        """Return the content of HEAD after the run has passed to a new holder.
+        """Return the new content of HEAD when `new` takes the run.
 
-        If the new holder is another job, the old holder's pods must never hold the run again.
+        If `new` is another job than the holder so far, the holder's pods may no longer take the run.
         """
         gone = () if new.job == self.job else self.pods
         return replace(
@@ -105,9 +108,9 @@ class Head:
         )
 
     def asked_by(self, new: Holder) -> Head:
-        """Return the content of HEAD after a job has asked to take the run over.
+        """Return the new content of HEAD when the job `new` asks to take the run over.
 
-        If a different job had asked before, that job's pods must never hold the run.
+        If another job had asked before, that job's pods may no longer take the run.
         """
         overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
         return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
@@ -148,10 +151,10 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the UIDs of all pods that must not hold the run again: the pods in `before`, then the pods in `more` that
-    are not in `but`.
+    """Add pods to the list of pods that may no longer take the run. Return the new list of UIDs.
 
-    Only the last RETIRED_KEPT pods are kept. But if `more` is longer than that, all pods of `more` are kept.
+    `before` is the old list. The UIDs in `more` are added to it, except for the UIDs that are also in `but`. The new
+    list contains only the newest RETIRED_KEPT UIDs. But if `more` alone is longer, no UID of `more` is dropped.
     """
     pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
     return tuple(pods[-max(RETIRED_KEPT, len(more)) :])

@@ -84,7 +84,10 @@ def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks
 def _share(
     fields: Fields, unshared: Collection[str], rank: int, ranks: int
 ) -> tuple[list[dict[str, Field]], dict[str, Cut]]:
-    """Return the types and shapes of the arrays in each of a rank's files, and the pieces of arrays that are cut."""
+    """Return the types and shapes of the arrays in each of a rank's files.
+
+    Also return a Cut for each array that the rank saves only in part.
+    """
     if ranks == 1:
         return _groups(widest_first(fields)), {}
     # Rank 0 also saves all empty arrays: each rank saves a range of bytes, and no range contains an array without
@@ -124,7 +127,11 @@ def _snapped(shared: Fields, edge: int) -> int:
 
 
 def _between(shared: Fields, first: int, last: int) -> tuple[dict[str, Field], dict[str, Cut]]:
-    """Return the types, shapes and cuts of the arrays between two offsets in the sequence of shared arrays."""
+    """Return the type and the shape of each array between two offsets in the sequence of shared arrays.
+
+    If only a piece of an array is between the offsets, return the shape of the piece. Also return a Cut for each such
+    array: the index of the piece's first element, and the shape of the whole array.
+    """
     found: dict[str, Field] = {}
     cuts: dict[str, Cut] = {}
     place = 0
@@ -227,10 +234,11 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 
 
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
-    """Return the piece that must follow after the array `name` of a file (array and first element), or None.
+    """Check the array `name` of a file. Return the piece that must follow it, or None if the array is complete.
 
-    `following` is the piece that is expected at this place, or None. Raises ValueError if the array `name` is not this
-    piece.
+    A piece is given as the name of its array and the index of its first element. `following` is the piece that must
+    come next, or None if any array may come next. Raises ValueError if the file has another piece at this place, or
+    only the later part of an array.
     """
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0

@@ -139,9 +139,9 @@ def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head]
     arrives during the wait.
 
     `lacks` returns a text that names the steps or results that the finished run lacks, or "" if it lacks nothing. If
-    the run lacks something, this process acquires the run and continues it. If `lacks` raises an exception, the run
-    stays finished. Without `resumes`, a new job begins the training again from step 0, but restarted pods of the same
-    job continue.
+    the run lacks something, this process takes the run and continues it. If `lacks` raises an exception, HEAD is not
+    changed, so the run is still marked as finished. Without `resumes`, a new job begins the training again from step 0,
+    but restarted pods of the same job continue.
     """
     require_conditions = _probe(store, say)
     liveness = Liveness()

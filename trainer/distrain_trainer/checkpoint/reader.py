@@ -32,7 +32,7 @@ class DamagedCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Trained:
-    """What the run needs from a checkpoint: its subject and its arrays.
+    """What this run trains, and the arrays of its state. A run can resume only from a checkpoint that matches both.
 
     `fields` are the arrays at the start of the run, and `later` are the arrays that the optimizer adds at its first
     step.

@@ -82,8 +82,8 @@ class Writer:
     """Write snapshots in a thread. The thread puts log lines into `lines`, and the main thread prints them.
 
     There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank writes its
-    own files. Rank 0 also completes the checkpoint. The other ranks have copies of the lease, which they use only to
-    check that no other generation holds HEAD.
+    own files. Rank 0 also holds the lease, and completes the checkpoint. The other ranks have copies of the lease, only
+    to check that no newer process has taken the run over.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
@@ -185,7 +185,7 @@ class Writer:
             self._change.notify_all()
 
     def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
-        """Save the state after `samples` samples. Return "" when it is saved, or the reason why it cannot be saved.
+        """Save the state after `samples` samples. Return "" once the state is saved, or the reason why saving failed.
 
         `agree` is called after this rank has written its files or has given up. `agree` waits until all ranks have
         called it.
@@ -204,7 +204,7 @@ class Writer:
         return "" if self._samples_in_head == samples else reason
 
     def _written_or_not(self, take: Take, samples: int, begun: float, *, is_taken: bool) -> str:
-        """Wait until the files of the state after `samples` samples are written.
+        """Wait until this rank has written its files of the checkpoint after `samples` samples.
 
         Return "" if the files are written, otherwise the reason why they are not.
         """

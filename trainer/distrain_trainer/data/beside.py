@@ -145,7 +145,10 @@ class BatchesFromBeside:
         return Batch(self._images(slot), labels, weights, samples, global_samples)
 
     def _images(self, slot: int) -> Pixels:
-        """Return the images in a slot: the shared memory itself, or a copy if the rank keeps LENT batches already."""
+        """Return the images in a slot as a view of the shared memory.
+
+        If the rank still uses LENT other slots, return a copy of the images instead.
+        """
         memory = self._work.slot_in(self._memory, slot)
         images = self._work.images_in(memory)
         self._lent.add(slot)
@@ -214,7 +217,10 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
 
 
 def _decoded_by_processes(work: Work, memory: mmap.mmap, connection_file: int) -> Work:
-    """Return the work with a decoder that uses all of this rank's processors. With one, the reader itself decodes."""
+    """Return `work` with a decoder that decodes in several processes, one for each of this rank's processors.
+
+    If the rank has only one processor, return `work` unchanged: the reader itself then decodes.
+    """
     train, count = work.dataset.train, count_processors() // work.readers
     if count < 2 or not isinstance(train, ImageFolder | Shards):
         return work

@@ -35,7 +35,10 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """Yield a list for each step of a rank's part. The list contains the functions that fill the step's batch."""
+        """For each step, yield the list of the functions that fill the rank's batch with samples.
+
+        `part` says which samples of an epoch the rank reads.
+        """
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:

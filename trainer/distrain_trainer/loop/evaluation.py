@@ -20,9 +20,9 @@ BEST_OF = 5
 class Evaluator:
     """Test a run's model. All ranks must call the methods at the same steps.
 
-    `tests` is the number of test samples of all ranks, or 0 if the data has none. `count` tests the model on all ranks.
-    `count` returns how often the model's first choice is right, and how often one of its first five choices is right.
-    `save` writes the tested model to a local path whose file name is `model`.
+    `tests` is the number of test samples of all ranks, or 0 if the data has none. `count` is the function that tests
+    the model on all ranks. It returns how often the model's first choice is right, and how often one of its first five
+    choices is right. `save` is the function that writes the tested model to a local path whose file name is `model`.
     """
 
     run: Run

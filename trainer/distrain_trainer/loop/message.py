@@ -17,7 +17,7 @@ SIZE = 1 + len(stop_flag.REASONS)
 
 
 def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float | None = None) -> Outcome:
-    """Return a step's outcome. `told` is the sum of the messages of all `ranks` ranks.
+    """Return a step's outcome. `told` is the element-wise sum of the messages that all `ranks` ranks sent.
 
     `own` is this rank's loss after the step. If the step was left out, `own` is NaN on all ranks.
     """

@@ -38,10 +38,11 @@ class ProcessGroup:
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Exchange the spans of the buffer: send this rank's span to all other ranks, and receive their spans.
+        """Exchange the bytes that the ranks have read: send this rank's bytes to all other ranks, and receive theirs.
 
-        Each rank's buffer must have room for all spans. The ranks send small pieces, so no rank needs memory for a
-        second copy of the state.
+        `spans` says for each rank where in the buffer the bytes are that this rank has read. So each rank's buffer must
+        be large enough for the bytes of all ranks. The ranks send small pieces, so no rank needs memory for a second
+        copy of the state.
         """
         if all(start == end for start, end in spans[1:]):
             self._share_of_rank_0(buffer, *spans[0])

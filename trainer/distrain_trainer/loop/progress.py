@@ -45,7 +45,10 @@ class Progress:
 
     @classmethod
     def start(cls, run: Run) -> Progress:
-        """Begin to count and log at the run's position."""
+        """Start counting and logging the steps, from the step at which the run resumes.
+
+        If steps are left, also start the watchdog.
+        """
         run.log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(run.steps - made), made)

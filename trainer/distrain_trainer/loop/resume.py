@@ -34,7 +34,7 @@ Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
 def resume(run: Run, pods: Sequence[str]) -> None:
-    """Acquire the run, and load its newest complete checkpoint if it has one. Called by all ranks.
+    """Take the lease on the run, and load the run's newest complete checkpoint if there is one. Called by all ranks.
 
     `pods` are the UIDs of the pods of all ranks. Raises FinishedError if the run is finished, and the other exceptions
     of Run.begin.

@@ -69,7 +69,9 @@ class Run:
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
-        """Acquire the run, and load its newest complete checkpoint. Called by all ranks after they have connected.
+        """Take the lease on the run, and load the run's newest complete checkpoint.
+
+        Called by all ranks after they have connected.
 
         Raises FinishedError if nothing is left to do, CheckpointError if the checkpoint does not fit this run, and
         FencedError, StorageError and StoppedError.
@@ -127,7 +129,8 @@ class Run:
     def asked(self) -> int:
         """What this rank asks all ranks to do (nothing, save or stop), as one of the numbers in stop_flag.
 
-        The training program passes the largest of all ranks' numbers to `end_step`.
+        A stronger request has a higher number. The training program passes the highest number of any rank to
+        `end_step`.
         """
         if self.writer is None:
             return self.request.reason
@@ -175,9 +178,9 @@ class Run:
         """Called when the outcome of a step is known.
 
         If a checkpoint is due, save the state after the last step that has begun. `step` is the number of steps whose
-        outcome is known. `asked` is the largest request of all ranks. If `asked` is a reason to stop, this raises
-        StoppedError, FencedError or UnavailableError. Pass a reason to stop only after the outcomes of all begun steps
-        are known.
+        outcome is known. `asked` is the strongest request of any rank: nothing, save or stop, as a number in stop_flag.
+        If `asked` is a reason to stop, this raises StoppedError, FencedError or UnavailableError. Pass a reason to stop
+        only after the outcomes of all begun steps are known.
         """
         self._heed(asked)
         if self.writer is not None:
@@ -196,7 +199,10 @@ class Run:
             self._heed(max([*self.group.gather(mine), *others]))
 
     def _heed(self, asked: int) -> None:
-        """Stop the run if `asked`, the largest request of all ranks, is a reason to stop."""
+        """Stop the run if `asked` is a reason to stop.
+
+        `asked` is the strongest request of any rank: nothing, save or stop, as a number in stop_flag.
+        """
         if asked == stop_flag.FENCED:
             by = self.lease.fenced_by if self.lease is not None else ""
             raise FencedError(by or f"{VALUE}: another job uses {self.config.checkpoint} now; see rank 0's log")

@@ -62,7 +62,7 @@ def main(config: Config, dataset: Dataset) -> None:
     if is_half:
         amp.init_trainer(trainer)
     ema = Ema(config, named(model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, GluonState(model, trainer, ema), process_group(), log)
     count, save = functools.partial(test, config, dataset, model, device, ema), saver(model, dataset.shape, device, ema)
     evaluator = Evaluator(run, dataset.tests, count, save, MODEL)
@@ -144,8 +144,8 @@ def make_train_step(
     """Return the function that makes one step, given a batch and this rank's request to stop.
 
     The function returns this rank's loss and the sum of the ranks' messages (distrain_trainer.loop.message). The sum is
-    None if there is only one rank. The loss is NaN if the step was left out, except if an fp16 loss scale above 1
-    caused this.
+    None if there is only one rank. If the step was left out, the loss is NaN. But if the step was left out with an fp16
+    loss scale above 1, the scale probably caused an overflow, and the loss is returned unchanged.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
@@ -166,8 +166,8 @@ def make_train_step(
         trainer.allreduce_grads()
         # Distributed: all ranks have the same averages, so either all ranks leave the step out or none.
         is_left_out = not are_finite([each.grad() for each in trained])
-        # If the fp16 loss scale is above 1, it is the scale that caused the overflow: the trainer skips this step and
-        # lowers the scale.
+        # If the fp16 loss scale is above 1, the scale is the likely cause of the overflow: MXNet's trainer skips this
+        # step and lowers the scale.
         is_scale = is_half and loss_scaler_of(trainer).loss_scale > 1
         if is_half or not is_left_out:
             # Pass 1 instead of the batch size: the samples' weights have already turned the sum of the losses into a

@@ -59,7 +59,10 @@ FP16_LOSS_SCALE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One worker of the job. Each GPU of the worker is a rank. Without GPUs, its CPU is a rank."""
+    """One worker of the job.
+
+    Each GPU of the worker is a rank. A worker without GPUs is one rank, which computes on the CPU.
+    """
 
     index: int
     devices: Sequence[Any]
@@ -89,7 +92,7 @@ def main(config: Config, dataset: Dataset) -> None:
     state = ServersState(model, worker.store, keys_of(config, model))
     collectives = open_collectives(config, worker, state.keys)
     try:
-        # Distributed: worker 0 acquires the run's checkpoints, and all workers resume from the newest one.
+        # Distributed: worker 0 takes the lease on the run, and all workers resume from the newest checkpoint.
         run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
         share_start(config, state, worker, loss_scale, run)
         progress = train(

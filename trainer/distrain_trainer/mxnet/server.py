@@ -1,7 +1,8 @@
 """Run the scheduler or a server of an MXJob. The servers hold the weights while the workers train.
 
 With the environment variables that the operator sets, `import mxnet` itself serves the workers and never returns. This
-module makes the import return, so that the process can open the abort channel before it serves.
+module unsets one of these variables during the import, so that the import returns. The process can then open the abort
+channel before it serves.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ class Statistics:
     def restore(self) -> None:
         """Undo the changes that the step has made to these parameters.
 
-        Read the gradients first: otherwise a hybridized model with static_shape may change the parameters after this.
+        Call this only after reading the gradients, which waits until the step is computed. Otherwise, with static_shape
+        in `hybridize`, the running step may change the parameters after this function has restored them.
         """
         for each, before in zip(self.parameters, self._before, strict=True):
             for array, old in zip(each.list_data(), before, strict=True):

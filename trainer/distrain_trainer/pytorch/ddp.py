@@ -92,7 +92,7 @@ def main(config: Config, dataset: Dataset) -> None:
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), process_group(), log)
     evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 
@@ -183,8 +183,8 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
     """Return the forward pass of a user's model on a single rank.
 
-    A single rank does not need DistributedDataParallel. But the first step uses DistributedDataParallel, because it
-    refuses some models. The user then sees the error at once, and not when the run later grows to two ranks.
+    A single rank does not need DistributedDataParallel. But the first step uses it anyway: if DistributedDataParallel
+    refuses the model, the user sees the error at once, and not when the run later grows to two ranks.
     """
 
     def passes() -> Iterator[Any]:

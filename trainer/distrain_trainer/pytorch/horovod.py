@@ -54,7 +54,7 @@ def main(config: Config, dataset: Dataset) -> None:
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     scaler = computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), ProcessGroup.of_horovod(hvd), log)
     evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 

@@ -195,8 +195,8 @@ def choose_threads(local_ranks: int) -> None:
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
     """Make the optimizer's step. The gradients must be equal on all ranks. Return this rank's loss, a tensor.
 
-    If a gradient is not finite, all ranks leave the step out, and the returned loss is NaN. But if the fp16 loss scale
-    was above 1 before the step, the scale is the likely cause, and the loss is returned unchanged. If the batch has no
+    If a gradient is not finite, all ranks leave the step out, and the loss is NaN. But if the fp16 loss scale was above
+    1 before the step, the scale probably caused an overflow, and the loss is returned unchanged. If the batch has no
     samples, the batch normalization statistics stay unchanged. Without fp16 this function does not wait for the GPU.
     """
     if scaler.is_enabled():
@@ -314,8 +314,8 @@ def run_steps(
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
     """Return the object that measures how long each step waits for the averaged gradients.
 
-    Return None if there is only one rank. No GPU was available to test this measurement, so on a GPU it is made only if
-    the run serves metrics.
+    Return None if there is only one rank. On GPUs, also return None unless the run serves metrics, because this
+    measurement was never tested on several GPUs.
     """
     is_on_gpu = computer.device.type == "cuda"
     if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):
@@ -351,7 +351,7 @@ def outcome_of(
 
 
 def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
-    """Return a function that waits for the outcome of a step if there is only one rank."""
+    """For a run with only one rank: return a function that waits for the outcome of a step."""
     numbers = begin_copy(loss.view(1))
 
     def outcome() -> Outcome:

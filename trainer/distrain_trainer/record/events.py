@@ -82,7 +82,7 @@ class Events:
     def _thinned(self, event: Event) -> list[Event]:
         """Return the event of a step, or nothing if this step is skipped.
 
-        If the run's last step is skipped, `_end` returns it.
+        If the run ends after a skipped step, `_end` returns the event of that step.
         """
         is_kept = self._seen % self._interval == 0
         self._seen += 1

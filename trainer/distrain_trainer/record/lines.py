@@ -78,9 +78,9 @@ def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
 
 
 def _length(newest: int, kept: int) -> int:
-    """Return the length of the intervals into which an event's line numbers are divided: a power of 2.
+    """Divide the line numbers 1 to `newest` into at most `kept` intervals of equal length. Return this length.
 
-    One line of each interval is kept.
+    The length is a power of 2. `thin` keeps one line of each interval.
     """
     length = 1
     while newest > length * max(1, kept):

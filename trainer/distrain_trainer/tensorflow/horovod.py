@@ -63,7 +63,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
     model, optimizer = build(config, dataset)
     ema = Ema(config, model)
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
     if not run.position.samples:  # If the run resumes, all ranks have loaded the state from the same checkpoint.
         share_start(model, optimizer)
@@ -149,8 +149,9 @@ def make_train_step(
     tensors of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's
     request to stop. The function returns three values. The first value is this rank's loss. The second value is the sum
     of the ranks' messages (distrain_trainer.loop.message), or None if there is only one rank. The third value is the
-    number of seconds for which this rank has waited for the averaged gradients, or None unless `measures_wait`. The
-    loss is NaN if the step was left out, except if an fp16 loss scale above 1 caused this.
+    number of seconds for which this rank has waited for the averaged gradients, or None unless `measures_wait`. If the
+    step was left out, the loss is NaN. But if the step was left out with an fp16 loss scale above 1, the scale probably
+    caused an overflow, and the loss is returned unchanged.
     """
     # Without do_not_convert, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
     # each start.

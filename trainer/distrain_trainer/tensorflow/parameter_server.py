@@ -64,7 +64,11 @@ FP16_SCALE = 1024.0
 
 @dataclass(frozen=True)
 class StepReport:
-    """A worker's report to the chief about one step. `asked` is the largest request to stop that this worker knows."""
+    """A worker's report to the chief about one step.
+
+    `asked` is the strongest request to stop that the worker has received or has read from a server, as a number in
+    stop_flag.
+    """
 
     samples: int
     global_samples: int
@@ -136,7 +140,7 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
-    """Acquire the run's checkpoints, and resume from the newest one.
+    """Take the lease on the run, and resume from its newest checkpoint.
 
     Only the chief calls this, so the group's broadcast and gather involve no other process.
     """

@@ -82,7 +82,8 @@ class SharedWeights:
     def pull(self) -> None:
         """Copy the servers' weights into the model.
 
-        Also read into `signs` the number of the pause and the requests to stop.
+        In the same call, set `signs`: the number of pauses that the chief has begun so far, and each server's request
+        to stop.
         """
         self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
