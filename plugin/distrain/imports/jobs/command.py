@@ -149,9 +149,10 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Add a note about the parts of the command that the launcher's shell ran only once.
+        """Add a note about parts of the command that the launcher's shell ran once, such as output to a file.
 
-        In the chart, the shell of each rank runs them.
+        In the chart, each rank has its own shell, so each rank runs these parts. Also add a note if the ranks lose the
+        variables that torchrun or a similar program sets.
         """
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []

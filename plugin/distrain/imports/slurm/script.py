@@ -121,7 +121,7 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
-    """List commands that only print as left out; show only the names of their programs."""
+    """If commands only print text, report them as not imported, and show only the names of their programs."""
     found = [
         (_line(each, script), each.words[0].text)
         for each in commands
@@ -137,7 +137,7 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
 def _no_shell(draft: Draft, script: str) -> None:
     """Set a placeholder as command, because the import reads only scripts of sh and bash.
 
-    A script in another language is itself the program that sbatch runs.
+    This script is in another language, such as Python. sbatch runs it with the interpreter in the script's first line.
     """
     name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
     draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
