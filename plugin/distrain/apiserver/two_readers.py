@@ -89,7 +89,7 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Run the child process. Run the child process. It ignores Ctrl-C, because its parent process ends it."""
+    """Run the child process. The child process ignores Ctrl-C, because its parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:

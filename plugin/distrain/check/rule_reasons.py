@@ -45,7 +45,7 @@ def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes in domains where the role's affinity cannot hold: no pod that it selects is or will be there."""
+    """If no pod selected by the role's affinity runs in a domain, or can run there later, yield the domain's nodes."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))

@@ -88,7 +88,7 @@ def installing(kind: str) -> str:
 
 
 def purposes(names: Sequence[str]) -> list[Purpose]:
-    """Return each action of users who run jobs of these kinds, with the rights that it needs."""
+    """Return what users do with jobs of these kinds, and the rights that each action needs."""
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in names]
     tests = {of: WAITED_FOR for kind in names if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
@@ -106,7 +106,7 @@ def purposes(names: Sequence[str]) -> list[Purpose]:
 
 
 def asked(names: Sequence[str]) -> list[Right]:
-    """Return every right that any action of users with jobs of these kinds needs, without duplicates."""
+    """Return all rights that users of these kinds of job need for any of their actions, without duplicates."""
     return sorted({right for purpose in purposes(names) for right in purpose.rights})
 
 

@@ -1,6 +1,6 @@
 """Render the chart with the values of an import.
 
-If the chart refuses a value, remove the value and list it as left out.
+If the chart refuses a value, remove the value and report it as not imported.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """List another role's command as left out where it differs from the command of the chart's pods."""
+        """Report the command of another role as not imported if it differs from the command of the chart's pods."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]

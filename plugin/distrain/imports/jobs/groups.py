@@ -21,7 +21,7 @@ class Group(Struct, frozen=True):
 
     @property
     def ranks(self) -> int:
-        """The ranks of a pod: one for each of its GPUs, or one on CPUs."""
+        """The number of ranks in a pod: one for each of its GPUs, or one on CPUs."""
         amounts: dict[str, Any] = {}
         for kind in ("requests", "limits"):
             amounts |= self.container.get(("resources", kind), {})

@@ -1,4 +1,4 @@
-"""Read a pod template of a job: each field becomes a value of the role, or is listed as left out."""
+"""Read a pod template of a job: each field becomes a value of the role, or is reported as not imported."""
 
 from __future__ import annotations
 

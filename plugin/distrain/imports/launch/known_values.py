@@ -20,7 +20,7 @@ from distrain.imports.launch.wrappers import chain
 ASSIGNMENT = re.compile(r"\w+\+?=")
 # A shell would interpret these characters. So a value that contains one of them is not put into the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands that set a variable, as in `export NAME=VALUE`, and those of their options that do not change the value.
+# Commands that set a variable, as in `export NAME=VALUE`, with the options that do not change the value.
 SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
 # After one of these commands, the next command runs only in some cases: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}

@@ -166,7 +166,10 @@ def _is_plain(commands: Sequence[Command], place: int) -> bool:
 
 
 def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
-    """Sort the commands before the start of the ranks: return those that each rank needs, and those left out."""
+    """Divide the commands before the start of the ranks into the commands that each rank needs, and the others.
+
+    Return the text of the needed commands, and a list of the others, each with the reason why it is left out.
+    """
     setup, left = "", []
     for command in before:
         words, name = script[command.start : command.end].strip(), command.words[0].text

@@ -1,4 +1,4 @@
-"""List options that are left out because distrain does their work; each entry says how."""
+"""List the options that an import leaves out because distrain does their work, and say for each what distrain does."""
 
 from __future__ import annotations
 

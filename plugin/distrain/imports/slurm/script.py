@@ -67,7 +67,7 @@ def carry_script(draft: Draft, script: str) -> None:
 def _carry_program(draft: Draft, place: int, script: str) -> None:
     """Set the chart's `command` from the shell command at this index of the script.
 
-    The script's other commands are converted to env, or listed as left out.
+    The script's other commands are converted to env, or reported as not imported.
     """
     script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
     commands = shell.commands(script) or []
@@ -247,7 +247,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Set the variable in env if the command sets a variable; list any other command as left out."""
+    """Set the variable in env if the command sets a variable; report any other command as not imported."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)
