@@ -36,8 +36,8 @@ CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "b
 class Standard(Struct, frozen=True):
     """A level of the Pod Security Standards, with the checks of Kubernetes 1.`minor` or with the latest checks.
 
-    `server` is the minor version of the API server, which has no checks of later versions, or None if this version is
-    unknown.
+    `server` is the minor version of the API server, or None if this version is unknown. The API server does not have
+    the checks that later versions of Kubernetes added.
     """
 
     level: str

@@ -1,4 +1,4 @@
-"""Read a Kubernetes cluster. The docstring of each method that changes the cluster begins with "Write:".
+"""Read a Kubernetes cluster. The docstring of each method that changes the cluster says so first.
 
 Only code that changes releases calls these methods. All other methods change nothing: their POST requests only ask the
 API server about the user's name and rights. Responses are decoded with msgspec directly into the structs of `kube`.
@@ -297,7 +297,7 @@ class Cluster:
         return stream.parts
 
     def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
-        """Write: create a namespace, as Helm would, with these annotations; return its uid.
+        """Change the cluster: create a namespace, as Helm would, with these annotations. Return its uid.
 
         Returns None if a namespace of this name exists but has other annotations. If the namespace has the same
         annotations, an earlier attempt created it, and only the response was lost.
@@ -314,14 +314,14 @@ class Cluster:
         return found.uid if annotations.items() <= (found.annotations or {}).items() else None
 
     def delete_namespace(self, name: str, uid: str) -> None:
-        """Write: delete the namespace with this uid; ignore a missing namespace."""
+        """Change the cluster: delete the namespace with this uid. Do nothing if the namespace is missing."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         answer = self._write("DELETE", paths.namespace(name), options)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
 
     def delete_workload(self, resource: Resource, namespace: str) -> str | None:
-        """Write: delete a workload in the foreground, that is, the object exists until its pods are gone.
+        """Change the cluster: delete a workload in the foreground, so that the object exists until its pods are gone.
 
         Returns the uid of the workload, or None if the workload does not exist.
         """
@@ -340,7 +340,7 @@ class Cluster:
         return uid
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
-        """Write: add annotations to a pod; ignore a missing pod."""
+        """Change the cluster: add annotations to a pod. Do nothing if the pod is missing."""
         answer = self._write("PATCH", paths.pod(namespace, name), {"metadata": {"annotations": annotations}})
         if answer.status not in (200, 404):
             raise refusal(answer, f"pod {name}", self.server)

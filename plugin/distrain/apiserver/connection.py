@@ -57,8 +57,8 @@ urllib3.disable_warnings(InsecureRequestWarning)
 class Answer(Struct, frozen=True):
     """An HTTP response.
 
-    All requests that have `hear` share memory for the body. So the body of such a request is valid only until the next
-    one.
+    All requests with a `hear` function write the response's body into the same memory. So such a body is valid only
+    until the next request with a `hear` function.
     """
 
     status: int
@@ -76,7 +76,10 @@ class Stream(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """An HTTP request. While the rest of a long 200 response is being received, `hear` is called with its beginning."""
+    """An HTTP request.
+
+    `hear` is called with the beginning of a long 200 response, while the rest of the response is still being received.
+    """
 
     method: str
     path: str

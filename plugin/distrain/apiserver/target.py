@@ -68,9 +68,10 @@ class Target(Struct, frozen=True):
 
     @property
     def kubectl_cluster_flags(self) -> str:
-        """Return the flags of a `kubectl` command about nodes, about namespaces, or about another namespace.
+        """Return the flags with which `kubectl` reaches this cluster, without the flag --namespace.
 
-        The text is empty if the target is the kubeconfig's current context. Otherwise it begins with a space.
+        They are for commands about nodes or namespaces, and for commands that set --namespace themselves. The text is
+        empty if the target is the kubeconfig's current context. Otherwise it begins with a space.
         """
         return "".join(f" {flag}" for flag in self._given("--context"))
 
@@ -151,9 +152,9 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Raise ValuesError for impersonation in a pod.
+    """Raise ValuesError if the user asks for impersonation in a pod without a kubeconfig.
 
-    Without a kubeconfig, Helm ignores impersonation, so it would install as the pod's ServiceAccount.
+    Without a kubeconfig, Helm ignores impersonation. So Helm would install the release as the pod's ServiceAccount.
     """
     if overrides.user or overrides.groups:
         words = "without a kubeconfig Helm ignores this variable; unset it, or set KUBECONFIG"
@@ -161,7 +162,7 @@ def _refuse_impersonation(overrides: Overrides) -> None:
 
 
 def _only_in_cluster(path: str) -> bool:
-    """Tell whether only a pod's ServiceAccount can be the target."""
+    """Tell whether the plugin can reach a cluster only as the ServiceAccount of the pod in which the plugin runs."""
     if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
         return False
     return SERVICE_HOST in os.environ and TOKEN.is_file() and not os.path.isfile(path)

@@ -26,9 +26,9 @@ def shared(
 ) -> tuple[T, T]:
     """Return the results of `use` for the odd pages, in this process, and for the even pages, in a child process.
 
-    Each page begins with the token of the next page, which the other process reads. So each process sends the tokens
-    that it finds to the other process. The child process sends its requests with `asks[1]`, and no other code may use
-    that connection. Raises the errors that occur in either process.
+    Each page begins with the token of the next page. The two processes read the pages in turn, so each process sends
+    the tokens that it finds to the other process. The child process sends its requests with `asks[1]`, and no other
+    code may use that connection. Raises the errors that occur in either process.
     """
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_work, args=(ours, theirs, asks[1], next_token, use), daemon=True)
@@ -89,7 +89,7 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Run the child process. Run the child process. It ignores Ctrl-C, because its parent process ends it."""
+    """Run the child process. The child process ignores Ctrl-C, because its parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:

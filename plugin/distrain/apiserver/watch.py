@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 class Listed(Struct, Generic[Item], frozen=True):
-    """A list of an API server; `what` names it in messages."""
+    """A request for a list of objects of one kind. `server` is the API server; `what` names the list in messages."""
 
     server: str
     path: str

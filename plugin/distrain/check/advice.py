@@ -1,4 +1,4 @@
-"""Advise the user whose job does not fit: name a value, the finding and the next step."""
+"""Tell the user of a job that does not fit which value to change, what the check found, and what to do next."""
 
 from __future__ import annotations
 

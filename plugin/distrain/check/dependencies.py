@@ -56,9 +56,10 @@ class Dependencies(Struct, frozen=True):
     are the cluster's PriorityClasses before the manifest is applied. `runtime_classes` maps the name of each
     RuntimeClass of the job's pods to the class, or to None if the cluster has no such class; a class that was not read
     has no entry. `server_minor` is the minor version of the API server, for example 34 for Kubernetes 1.34; it is None
-    if it is unknown or has no influence on the job. `gang_schedulers` maps the API group of each gang scheduler that
-    the job needs to true if the cluster serves this group; a group without an entry is unknown. The flags in
-    `kubectl_flags` make kubectl use this cluster and namespace.
+    if it is unknown or has no influence on the job. The keys of `gang_schedulers` are the API groups of the gang
+    schedulers that the job needs. A value is true if the cluster serves the group. If the plugin could not find out
+    whether the cluster serves a group, the group has no entry. The flags in `kubectl_flags` make kubectl use this
+    cluster and namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -108,10 +109,10 @@ def namespace_of(job: Job, namespace: str) -> str:
 
 
 def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
-    """Return the release's pods.
+    """Return the release's pods, except pods that are being deleted.
 
-    The caller treats the resources of these pods as free. So pods that are being deleted are left out, because they
-    still use their resources.
+    The caller counts the resources of the returned pods as free. A pod that is being deleted uses its resources until
+    it is gone, so they do not count as free.
     """
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
     return [

@@ -25,7 +25,10 @@ def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole
 
 
 def _place(what: ObjectName, role: PodRole, say: Wording) -> str:
-    """Return the path of the value that names the object, or the role if the chart did not render the pods."""
+    """Return the path of the value that names the missing object.
+
+    If the job does not come from the chart, there is no such value; return the role instead.
+    """
     kind, name = what
     if not say.job.from_chart:
         return say.place(role)

@@ -19,7 +19,7 @@ from distrain.workload.manifest import Job
 class Reason(Struct, frozen=True):
     """A reason to refuse a pod, and the number of nodes to which it applies.
 
-    The number is 0 if the pod is refused before it is scheduled.
+    The number is 0 if the pod is refused by something other than the scheduler, such as an admission plugin or kubelet.
     """
 
     nodes: int
@@ -45,7 +45,11 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
-    """Return the role with pods that do not fit, the nodes' free capacity, and whether only rules refuse these pods."""
+    """Find the role whose pods do not fit, and return it with the nodes' free capacity.
+
+    Also return whether the free capacity suffices for these pods. If it does, only rules between pods, such as
+    anti-affinity, refuse the pods.
+    """
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -69,7 +73,11 @@ def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict
 
 
 def _own_causes(room: Node, role: Role, later: str | None, by_rules: dict[str, str]) -> list[str]:
-    """Return why the node refuses the next pod: a rule between pods, missing resources, or the first later filter."""
+    """Return why the node refuses the next pod.
+
+    The reasons are tried in this order: a rule between pods, then missing resources, then `later`. `later` is the
+    message of a scheduler's filter that comes after the filter for resources.
+    """
     if room.name in by_rules:
         return [by_rules[room.name]]
     short = insufficient(room, role)

@@ -190,7 +190,7 @@ def _constraints(job: Job, parts: Sequence[_Part], shared: SharedVolumes) -> Job
 
 
 def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
-    """Return the attach limits of the CSI drivers of all parts of the job."""
+    """Merge the attach limits of all parts of the job: how many volumes of a CSI driver can be attached to a node."""
     every = [attach_limits.attach_limits(part.job, part.found) for part in parts]
     return AttachLimits(
         _united(each.limits for each in every),

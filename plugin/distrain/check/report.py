@@ -42,10 +42,10 @@ class Report(Struct, frozen=True):
     """The report of a check.
 
     If `undecided` is true, the verdict is `depends`, because the check could not find out whether the job fits. `fit`
-    maps each role to the number of its pods that fit: for the main role beside all pods of the other roles, for each
-    other role without any other pods of the job. `unseen` names what was not judged. `assumed` names the check's
-    assumptions that differ from the cluster's state, such as nodes of --assume-nodes. `warnings` are about the values;
-    they do not change the verdict.
+    maps each role to a number of pods. For the main role, this is how many of its pods fit in addition to all pods of
+    the other roles. For any other role, it is how many of its pods fit if the job has no other pods. `unseen` names
+    what was not judged. `assumed` names the check's assumptions that differ from the cluster's state, such as nodes of
+    --assume-nodes. `warnings` are about the values; they do not change the verdict.
     """
 
     verdict: Verdict
@@ -130,7 +130,7 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
-    """Return the verdict that follows from `placed`, which is the verdict without refusals, and from the refusals.
+    """Combine two findings into the job's verdict: `placed`, which says whether the pods fit, and the refusals.
 
     `is_open` is true if it is unknown whether the nodes can ever run the job.
     """

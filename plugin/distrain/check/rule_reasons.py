@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """If a node has the resources for more pods of the role than a rule allows, map the node to the rule's message."""
+    """For each node with resources for another pod that a rule forbids, map the node's name to the rule's message."""
     found: dict[str, str] = {}
     # Apply the scheduler's filters in reverse order, so that the message of the first filter overwrites later ones.
     for anti_affinity in role.anti_affinity:
@@ -35,14 +35,17 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
 
 
 def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
-    """If the role's anti-affinity excludes its own pods, yield the nodes in domains with room for several of them."""
+    """If the role's pods exclude each other, yield the nodes in domains whose resources suffice for several pods.
+
+    Such a domain can take only one pod of the role, so the anti-affinity rule refuses the next pod there.
+    """
     if role.name in rule.roles and role.count > 1:
         room = _room(nodes, role, rule.key)
         yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes in domains where the role's affinity cannot hold: no pod that it selects is or will be there."""
+    """If no pod selected by the role's affinity runs in a domain, or can run there later, yield the domain's nodes."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))

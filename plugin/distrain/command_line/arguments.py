@@ -290,7 +290,7 @@ def wrong_name(name: str) -> str:
 def count(number: str, of: str = "GPUs: write 8") -> int:
     """Parse a number that must be greater than 0.
 
-    `of` says in the error message what is counted (GPUs by default) and gives an example.
+    `of` is a part of the error message. It says what is counted, GPUs by default, and shows a valid example.
     """
     if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')

@@ -52,7 +52,10 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
 
 
 def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str] | None) -> None:
-    """Raise ValuesError if a required name is missing, is both given and generated, or is a chart."""
+    """Raise ValuesError if the release name is missing or wrong.
+
+    It is wrong if the user also gives --generate-name, or gives a chart in the place of the name.
+    """
     argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
     if isinstance(name, Chart):
         raise ValuesError(f'NAME: "{name}" is a chart, not a release name; give the release name first, then the chart')

@@ -108,8 +108,8 @@ def _plan(wanted: Wanted) -> Plan:
 def _needs(wanted: Wanted) -> tuple[Needs, Instance | None]:
     """Return the run's needs and an instance type.
 
-    If the values have only a total of GPUs, the type is the one for which this total was divided among workers.
-    Otherwise it is the type that the user named, or None.
+    If the values have only a total of GPUs, this total is divided among workers that fit on nodes of one instance type,
+    and this type is returned. Otherwise the type that the user named is returned, or None.
     """
     request, values, where, instance = wanted.request, wanted.values, wanted.where, wanted.named
     source = request.source

@@ -3,10 +3,10 @@
 The command `completion` prints a script for the shell. This script and Helm call the command `__complete`, which prints
 the candidates.
 
-Helm completes plugins with cobra's protocol. The input consists of the typed words. The last word is unfinished. The
-output has one candidate per line; a tab separates it from its description. The last line is a colon and a number, which
-tells the shell what else to do. After an error, nothing is printed, because a message would appear in the middle of the
-user's command line.
+To complete the arguments of a plugin, Helm uses cobra's protocol. The input consists of the words that the user has
+typed; the last word is unfinished. The output has one candidate per line; a tab separates it from its description. The
+last line is a colon and a number, which tells the shell what else to do. After an error, nothing is printed, because a
+message would appear in the middle of the user's command line.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ class Maker(Struct, frozen=True):
         return Source(self.chart, ()).with_text(text(wish, self.ground.suggested, values, schema))
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
-        """Return the first wish (job kind, framework and other choices) that the chart accepts for this cluster.
+        """Return the first Wish (job kind, framework and other choices) that the chart accepts for this cluster.
 
-        If the chart refuses all wishes, raise the error about the first one.
+        If the chart refuses all of these combinations, raise the error about the first one.
         """
         refusals: list[ValuesError] = []
         for wish in wishes:
@@ -159,7 +159,10 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
 
 
 def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
-    """Yield a wish for each combination of job kind and framework, as far as the arguments leave them open."""
+    """Yield a Wish for each combination of job kind and framework that the arguments allow.
+
+    If the user gives the kind or the framework, every Wish has it.
+    """
     gpus = suggested.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
         for framework in [options.framework] if options.framework else FRAMEWORKS:

@@ -77,9 +77,10 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
 def complete(given: Given, *, ask: Measure | None) -> Derived:
     """Complete the values.
 
-    `ask` returns the cluster's nodes. `ask` is called only if the GPUs cannot be split without the nodes. If the nodes
-    are needed but `ask` is None, the result has an empty text, and a message that the division of the GPUs in the file
-    is missing or outdated. Raises ValuesError if values contradict each other, or if the GPUs cannot be split.
+    `ask` returns the cluster's nodes. It is called only if the nodes must be known to divide the total of GPUs among
+    workers. If the nodes must be known but `ask` is None, the result has an empty text and one message: the file does
+    not divide its total of GPUs yet, or divides another total. Raises ValuesError if values contradict each other, or
+    if the GPUs cannot be divided among workers.
     """
     schema = chart_schema(given.source.chart)
     values = given.helm.values(given.source)

@@ -37,7 +37,10 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _parted(text: str) -> tuple[list[str], list[str]]:
-    """Return the file's lines without the footer, and the footer's lines with figures, which follow the line HEAD."""
+    """Return the file's lines outside the footer, and the footer's lines with figures.
+
+    The footer begins with the line HEAD. That line is in neither of the two lists.
+    """
     kept: list[str] = []
     figures: list[str] = []
     inside = False

@@ -43,8 +43,8 @@ class MeasuredNodes(Struct, frozen=True):
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
         The capacity that DaemonSets and the job's other pods use is subtracted first. The shares differ between nodes.
-        The workers are assigned to the nodes with the largest shares, and the smallest share among these nodes is
-        returned, so that it fits on each of them. A resource is left out of the result if a worker's share of it would
+        The workers are assigned to the nodes with the largest shares. All workers must have the same size, so the
+        smallest share on these nodes is returned. A resource is missing from the result if a worker's share of it would
         be 0.
         """
         state = self.state if self.fits(split) else self.state.emptied()

@@ -140,7 +140,7 @@ def _spread(work: Work, room: Room | None) -> Lines:
 
 
 def _given_up(work: Work, before: Lines) -> Lines:
-    """Treat the derived values as the user's own values, because the user has removed the total `gpus`."""
+    """Treat the values that were derived from the total `gpus` as the user's own: the user has removed this total."""
     for path, line in before.items():
         work.own.setdefault("workers", {})[path[1]] = line.value
         work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")

@@ -44,7 +44,10 @@ def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Sourc
 
 
 def repeatable(found: Source) -> list[tuple[str, str]]:
-    """Return the flags of a source with a copy of stdin, so that they can be read several times."""
+    """Return the source's flags, with - replaced by the path of a copy of stdin.
+
+    Helm can read the copy several times, but stdin only once.
+    """
     stdin = temporary.copy("-", found.stdin) if found.stdin is not None else ""
     flags = zip(found.flags[::2], found.flags[1::2], strict=True)
     return [(flag, stdin if (flag, value) == ("--values", "-") else value) for flag, value in flags]

@@ -62,7 +62,7 @@ class Source(NamedTuple):
                     yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
-        """Return the chart with the values in this text as the only values that the user sets."""
+        """Return a source with the same chart, and with the values in this text as its only values."""
         return Source(self.chart, ("--values", "-"), values.encode())
 
 

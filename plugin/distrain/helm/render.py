@@ -70,7 +70,11 @@ class Template(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Values of all inputs merged, of the user's flags and files, of the files alone, and of the chart's defaults."""
+    """Four sets of values.
+
+    `merged` are the values that Helm computes from all inputs. `given` are the values that the user's flags and files
+    set, and `files` are the values that the files alone set. `defaults` are the chart's defaults.
+    """
 
     merged: dict[str, Any]
     given: dict[str, Any]
@@ -147,7 +151,7 @@ class _ValuesRun:
     def _unreadable(self, words: str) -> ValuesError:
         """Return an error with one line for each flag that Helm cannot read.
 
-        If Helm can read each flag alone, the error's message is `words`.
+        If Helm can read each flag by itself, the error's only message is `words`.
         """
         # Imported here, because flags with mistakes are rare.
         from distrain import redact

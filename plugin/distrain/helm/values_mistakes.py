@@ -1,4 +1,4 @@
-"""Say in plain words which flags for values Helm cannot read.
+"""Find the values files and --set flags that Helm cannot read, and say in plain words what is wrong with each.
 
 Helm stops at the first mistake, and its messages name Go types. So each values file is read here. Each --set flag is
 passed to Helm separately, after the flags that Helm can read.

@@ -1,6 +1,6 @@
 """Render the chart with the values of an import.
 
-If the chart refuses a value, remove the value and list it as left out.
+If the chart refuses a value, remove the value and report it as not imported.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 def _target(draft: Draft, path: str) -> Target | None:
     """Return the path of the imported value that a message of the chart is about.
 
-    If several imported values contain the path in the message, return the longest path. If no imported value contains
-    the path in the message, return an imported value below it.
+    `path` is the path that the message names. If it lies in several imported values, return the longest of these
+    values' paths. If it lies in no imported value, return the path of an imported value below `path`.
     """
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)

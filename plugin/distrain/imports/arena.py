@@ -153,7 +153,8 @@ def _ranks(draft: Draft, kind: str) -> None:
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
     """Return value and index for each name in a repeated flag such as --env a=b --env c=d.
 
-    `sign` separates the name from the value, like = here. A text without `sign` is listed as left out.
+    `sign` separates the name from the value, like = here. A text that does not contain `sign` is reported as not
+    imported.
     """
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):

@@ -177,7 +177,7 @@ class Credentials(Struct):
         return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return a sidecar or an init container without the credentials in its variables and words."""
+        """Return a copy of a sidecar or an init container without the credentials in its env, command and args."""
         env = [self.env(entry) if isinstance(entry, dict) else entry for entry in found.get("env") or []]
         parts = {key: found[key] for key in ("command", "args") if found.get(key)}
         words = [word for part in parts.values() for word in (part if isinstance(part, list) else [part])]
@@ -292,7 +292,11 @@ def _in_word(word: str, before: str) -> Iterator[Span]:
 
 
 def _parts(word: str, before: str) -> Iterator[Span]:
-    """Yield the credentials in a word by their forms and names; they may overlap."""
+    """Yield the position and the name of each part of a word that is a credential.
+
+    A part is a credential if it has the form of one, or if a name such as PASSWORD stands before it. The parts may
+    overlap.
+    """
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
     for default in DEFAULT.finditer(word):

@@ -121,14 +121,14 @@ class Draft(Struct):
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
 
     def know(self, *paths: Path) -> None:
-        """Mark paths of the source as handled that need no value of the chart.
+        """Mark these paths of the source as handled, because they need no value of the chart.
 
-        Such paths hold defaults, state, or settings of something that distrain does by itself.
+        The paths hold defaults, state, or settings of something that distrain does by itself.
         """
         self.ledger.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List the source's value at this path as left out, unless it is already handled or there is no value."""
+        """Report the source's value at this path as not imported, unless there is no value or it is already handled."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
             # If the job was converted from another format, two of its parts may come from the same place in the source.
             if (self.place(path), hidden(why)) not in self.lost:
@@ -136,7 +136,7 @@ class Draft(Struct):
             self.ledger.settle(path)
 
     def drop(self, place: str, why: str) -> None:
-        """List one part of a value as left out if the import uses the rest, for example one option of mpirun."""
+        """Report one part of a value as not imported, for example one option of mpirun; the import uses the rest."""
         if (hidden(place), hidden(why)) not in self.lost:
             self.lost.append((hidden(place), hidden(why)))
 

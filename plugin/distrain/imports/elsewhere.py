@@ -25,7 +25,7 @@ VALUES = {
 def why_left_out(path: Path) -> str:
     """Return the reason why the value at this path is left out; it names the chart's value to set instead, if any.
 
-    The reason depends on the last field in the path that VALUES contains.
+    The reason depends on a field name in the path: on the last one that is a key of VALUES.
     """
     found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
     return f"the import does not read it there; set {found}" if found else NO_VALUE

@@ -28,8 +28,8 @@ DEEP = {"containers", "initContainers"}
 class Translation:
     """A job resource that is built from a source in another format.
 
-    `origins` maps each path in `job` to its path in the source. `settings` has values of the chart that no field of the
-    job can hold. `origin` is the source's name in messages.
+    `origins` maps each path in `job` to its path in the source. `settings` has the values of the chart that no field of
+    the job resource can express. `origin` is the source's name in messages.
     """
 
     def __init__(self, source: dict[str, Any], origin: str) -> None:
@@ -61,7 +61,7 @@ class Translation:
         return found
 
     def number(self, path: Path, default: int) -> int:
-        """Return a whole number above 0 of the source; raise ValuesError for anything else."""
+        """Return the number at this path of the source; raise ValuesError if it is not a whole number above 0."""
         found = self.source.get(path, default)
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
             raise self.refuse(
@@ -135,7 +135,7 @@ class Translation:
         self.source.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List a value of the source as left out; if a part of the value was used, list only the other parts."""
+        """Report a value of the source as not imported; if a part of it was used, report only the other parts."""
         if self.source.get(path) is None or self.source.is_settled(path):
             return
         left = [*self.source.unsettled(path)]
@@ -149,7 +149,7 @@ class Translation:
         self.source.settle(path)
 
     def draft(self) -> Draft:
-        """Convert the job to values of the chart, and list as left out what the translation did not use."""
+        """Convert the job to values of the chart, and report as not imported what the translation did not use."""
         for path in [*self.source.unsettled()]:
             self.lose(path, why_left_out(path))
         draft = read_job(self.job, self.origin, self.origins)

@@ -162,7 +162,7 @@ def secret_command(draft: Draft) -> list[str]:
 def _needed(draft: Draft) -> set[str]:
     """Return the keys of the Secret that the values use.
 
-    The key of a credential is not returned if the credential occurs only in left-out parts of the source.
+    If a credential occurs only in parts of the source that were not imported, its key is not returned.
     """
     values, secret = Ledger(draft.values()), draft.credentials.secret
     found = {str(values.get(path)) for path in leaves(values.data) if _is_key(values, path, secret)}

@@ -43,12 +43,12 @@ DAEMONS: Units = {"cpu": 500, "memory": GIB}
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Each entry says how many millicores kubelet reserves for each core, up to this number of cores. The last entry is for
-# all further cores.
+# Each entry is (end, millicores). kubelet reserves this many millicores for each core from the previous entry's end to
+# this end. The last entry is for all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
-# Each entry says which share of the memory GKE reserves, up to this number of GiB. The last entry is for all further
-# memory.
+# Each entry is (end in GiB, share). GKE reserves this share of the memory from the end of the previous entry to this
+# end. The last entry is for all further memory.
 GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 
 
@@ -80,7 +80,7 @@ def _kubelets_memory(instance: Instance, total: int) -> int:
 
 
 def _tiered(amount: float, tiers: Sequence[tuple[int | None, float]]) -> float:
-    """Add up the reserved shares of an amount.
+    """Return how much of a node's cores or memory is reserved for kubelet and the system.
 
     A tier is (end, share): the share applies to the part of the amount from the end of the previous tier to this end.
     """

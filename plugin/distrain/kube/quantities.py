@@ -33,7 +33,7 @@ LARGEST = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A text is not a quantity of Kubernetes."""
+    """The text cannot be parsed as a Kubernetes quantity such as 500m or 2Gi."""
 
 
 def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:

@@ -45,7 +45,10 @@ def again(items: Sequence[Any]) -> dict[int, int]:
 
 
 def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterator[str]:
-    """Name each object that differs from the first object of the same name. `places` is the result of `again`."""
+    """Name each object that differs from the first object of the same name.
+
+    `places` maps the index of each repeated object to the index of the first one; the function `again` returns it.
+    """
     for place, first in places.items():
         metadata = items[place].metadata
         if _tree(items[place]) != _tree(items[first]):

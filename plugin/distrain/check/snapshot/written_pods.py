@@ -32,7 +32,7 @@ def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
 def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
     """Return the priority of the class with this name.
 
-    Without a name, return the lowest priority of the global defaults.
+    If the pod names no class, return the lowest priority among the PriorityClasses with globalDefault: true.
     """
     if isinstance(name, str) and name in SYSTEM_PRIORITIES:
         return SYSTEM_PRIORITIES[name]

@@ -96,7 +96,7 @@ def _of_claim(
 
 
 def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -> Iterator[Judged]:
-    """Judge the claims of a volume for which each pod of the role has its own claim."""
+    """Judge the claims for one volume in the role's pod template, if each pod gets its own claim for this volume."""
     found = [one_claim.existing((objects.claims or {})[name], place, objects) for name in claim.existing]
     reserved = [] if role.replicas == 1 else list(one_claim.reserved(claim, role.namespace, objects))
     if claim.missing > len(reserved):
@@ -111,9 +111,10 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return the rule with a claim name that all pods of the role share, so that one rule applies to all of them.
+    """Return a copy of one pod's rule that applies to all pods of the role.
 
-    A rule about a volume that exists or is reserved for one pod is returned unchanged.
+    In the copy, the claim has the name of its template, which is the same for all pods. If the pod's volume exists
+    already, or is reserved for this pod, the rule is returned unchanged.
     """
     if isinstance(rule, BoundVolume) or (rule.is_reserved and role.replicas > 1):
         return rule

@@ -149,9 +149,10 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Add a note about the parts of the command that the launcher's shell ran only once.
+        """Add a note about parts of the command that the launcher's shell ran once, such as output to a file.
 
-        In the chart, the shell of each rank runs them.
+        In the chart, each rank has its own shell, so each rank runs these parts. Also add a note if the ranks lose the
+        variables that torchrun or a similar program sets.
         """
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []
@@ -202,7 +203,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """List another role's command as left out where it differs from the command of the chart's pods."""
+        """Report the command of another role as not imported if it differs from the command of the chart's pods."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]

@@ -21,7 +21,7 @@ class Group(Struct, frozen=True):
 
     @property
     def ranks(self) -> int:
-        """The ranks of a pod: one for each of its GPUs, or one on CPUs."""
+        """The number of ranks in a pod: one for each of its GPUs, or one on CPUs."""
         amounts: dict[str, Any] = {}
         for kind in ("requests", "limits"):
             amounts |= self.container.get(("resources", kind), {})
@@ -38,7 +38,10 @@ def main_container(draft: Draft, containers: list[dict[str, Any]]) -> int:
 
 
 def note_differences(draft: Draft, taken: Path, roles: Sequence[Path]) -> None:
-    """Add a note if the roles differ in size or program. All workers get the pod template of the role at `taken`."""
+    """Add a note if the roles differ in size or program, because all workers get the same pod template.
+
+    `taken` is the path of this template; it belongs to one of the roles.
+    """
     groups = {path: _group(draft, path) for path in roles}
     main = groups[taken[:-1]]
     before, here = sum(each.pods * each.ranks for each in groups.values()), sum(each.pods for each in groups.values())

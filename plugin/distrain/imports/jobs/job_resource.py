@@ -189,7 +189,8 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
     """Set the numbers of workers and servers.
 
-    In the chart, every other role, such as the launcher, has one pod; list any other number as left out.
+    In the chart, every other role, such as the launcher, has exactly one pod. If such a role has another number of pods
+    in the source, this number is reported as not imported.
     """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}
@@ -217,7 +218,7 @@ def _size(draft: Draft, roles: list[Role], origin: str) -> None:
 def _restart_policies(draft: Draft, base: Path) -> None:
     """Set job.maxRestarts to 0 if the workers' restart policy is Never: the first failure then ends the job.
 
-    List any other restart policy as left out.
+    Any other restart policy is reported as not imported.
     """
     paths = {_role_name(draft.kind, name): (*base, name, "restartPolicy") for name in draft.ledger.get(base)}
     is_final = draft.kind != "MPIJob" and draft.ledger.get(paths.get("Worker", ()), "") == "Never"

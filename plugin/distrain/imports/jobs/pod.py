@@ -1,4 +1,4 @@
-"""Read a pod template of a job: each field becomes a value of the role, or is listed as left out."""
+"""Read a pod template of a job: each field becomes a value of the role, or is reported as not imported."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ Parts = dict[str, Part]
 
 
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
-    """Return the parts of a pod template that the values accept in a role's section and at the top level, such as env.
+    """Return the fields of a pod template that the values can hold both per role and for all roles, such as env.
 
-    Parts that the values accept only in a role's section, such as cpu and memory, are set at once. `main` is the index
-    of the container that trains.
+    Fields that the values can hold only per role, such as cpu and memory, are not returned: this function sets them in
+    the role's section. `main` is the index of the container that trains.
     """
     pod = (*template, "spec")
     container = (*pod, "containers", main)

@@ -131,7 +131,10 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Convert an amount of CPUs such as "4" to a number, as users write it; return any other amount unchanged."""
+    """Convert an amount of CPUs such as "4" to a number; return any other amount, such as "500m", unchanged.
+
+    In a values file, users write the amount as a number.
+    """
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 

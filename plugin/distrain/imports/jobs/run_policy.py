@@ -129,7 +129,7 @@ def _gang(draft: Draft, gang: str, path: Path) -> None:
 
 
 def _ranks(draft: Draft) -> None:
-    """If the source sets another number of ranks per worker than distrain, list the number as left out.
+    """Report the source's number of ranks per worker as not imported if distrain starts a different number.
 
     distrain starts one rank for each GPU of a worker, or one rank on CPUs.
     """

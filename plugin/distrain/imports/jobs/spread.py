@@ -44,7 +44,10 @@ class Role(Struct, frozen=True):
 
 
 def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Set the parts of all pods, such as env and volumes, in the values. `parts` has them by section of the values."""
+    """Set the fields of all roles' pods, such as env and volumes, in the values.
+
+    `parts` maps each section of the values, such as workers, to the fields of the role's pods.
+    """
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
     # A volume mount at the top level can use only a volume at the top level.
@@ -73,9 +76,10 @@ def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
 
 
 def merge_twin(draft: Draft, one: Path, other: Path) -> None:
-    """Compare a second pod template with the first.
+    """Compare the second pod template, `other`, with the first, `one`.
 
-    Mark equal values as handled, and list the second template's other values as left out.
+    If both templates have the same value at a path, mark the second template's value as handled. Report the second
+    template's other values as not imported.
     """
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"

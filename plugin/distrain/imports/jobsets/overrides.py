@@ -26,7 +26,10 @@ TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 
 class Role(Struct, frozen=True):
-    """A replicated job of the runtime, and the path of the new job's role that has a copy of its pod template."""
+    """A replicated job of the runtime, and the role of the new job that is made from it.
+
+    `path` is the path of this role. The role has a copy of the replicated job's pod template.
+    """
 
     job: ReplicatedJob
     path: Path

@@ -34,7 +34,7 @@ def _taken(draft: Draft) -> set[str]:
 def carry_words(draft: Draft, line: Sequence[str], place: str, given: Mapping[str, str] | None = None) -> None:
     """Set the command from the words of a line at this place of the source.
 
-    `given` maps the names of variables that the line may use to their values.
+    `given` is a map from names to values, for the variables that the line may use.
     """
     program = program_of(line, given)
     plain = shell.words_of(program.words[2]) if len(program.words) == 3 and program.words[:2] == ("sh", "-c") else ()

@@ -20,7 +20,7 @@ from distrain.imports.launch.wrappers import chain
 ASSIGNMENT = re.compile(r"\w+\+?=")
 # A shell would interpret these characters. So a value that contains one of them is not put into the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands that set a variable, as in `export NAME=VALUE`, and those of their options that do not change the value.
+# Commands that set a variable, as in `export NAME=VALUE`, with the options that do not change the value.
 SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
 # After one of these commands, the next command runs only in some cases: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
@@ -138,7 +138,12 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Return the index of the first program that starts ranks and has a known variable in its options."""
+    """Return the index of the next word in which a known variable must be replaced by its value, or None.
+
+    A variable is replaced if its value begins with a program that starts ranks, such as mpirun. If the command begins
+    with such a program or with a container runtime, variables in the words before the user's program are also replaced,
+    and a variable in the place of the user's program.
+    """
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

@@ -63,7 +63,7 @@ class Program(Struct, frozen=True):
 def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> Program:
     """Split the command of a container, which may be a shell with a script, into its parts.
 
-    `given` maps the names of variables that the command may use to their values.
+    `given` is a map from names to values, for the variables that the command may use.
     """
     script = shell.script_of(words)
     if script is not None:
@@ -114,7 +114,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Remove words such as exec from the beginning of a program, and python3 before a file that is not Python's."""
+    """Remove exec, time and nohup from the beginning of a command, and python3 before a .sh or .bin file."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -166,7 +166,10 @@ def _is_plain(commands: Sequence[Command], place: int) -> bool:
 
 
 def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
-    """Sort the commands before the start of the ranks: return those that each rank needs, and those left out."""
+    """Divide the commands before the start of the ranks into the commands that each rank needs, and the others.
+
+    Return the text of the needed commands, and a list of the others, each with the reason why it is left out.
+    """
     setup, left = "", []
     for command in before:
         words, name = script[command.start : command.end].strip(), command.words[0].text
@@ -196,8 +199,8 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # Remove `time`, which is a keyword of the shell here. After `exec`, it would be the name of a program, which the
-    # image may lack.
+    # Remove `time`. Here it is a keyword of the shell. After `exec`, the shell would look for a program with the name
+    # `time`, and the image may not have this program.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

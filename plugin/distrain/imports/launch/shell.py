@@ -1,4 +1,4 @@
-"""Split a shell script that does little more than start one program into its commands.
+"""Split a shell script into its commands, if the script does little more than start one program.
 
 An example is `bash -c "cd /work && mpirun -np 4 python train.py | tee log"`. The position of each word in the script is
 kept, so that the text of the program can be taken over exactly as written, with quotes and variables.
@@ -101,9 +101,10 @@ def _beyond(script: str) -> re.Match[str] | None:
 
 
 def _masked(found: re.Match[str]) -> str:
-    """Replace a quoted text, comment or escaped character by a filler of the same length.
+    """Replace a quoted text, a comment or an escaped character by as many underscores or blanks.
 
-    The filler makes a quoted text one word, and joins a line to the next line if it continues there.
+    A quoted text or an escaped character becomes underscores, so that it counts as part of one word. A comment becomes
+    blanks. An escaped line end becomes blanks, too, so that the next line continues the command.
     """
     return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
 

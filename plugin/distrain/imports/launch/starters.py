@@ -1,7 +1,7 @@
 """Remove the programs that start ranks from a command: mpirun, horovodrun, torchrun, srun and the like.
 
 Such programs are called starters here. The chart starts the ranks itself, so the rest of the command is the program.
-This module returns the options of the starters, and options.py converts them to values.
+This module returns the options of the programs that start ranks, and options.py converts the options to values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Option(Struct, frozen=True):
     """An option of a starter: its name without dashes, its values, and the index of its word in the command.
 
     `width` is the option's number of words. If the source wrote the name with underscores, `written` is that name. If
-    the starter was called by its path, an option with an empty name has this path as its value.
+    the command calls the starter by its path, the path is the value of an Option whose name is empty.
     """
 
     starter: str
@@ -104,7 +104,7 @@ class Started(Struct, frozen=True):
 
 
 def started(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter into its parts; return None for any other command.
+    """Split a command that begins with a program that starts ranks, such as mpirun; return None for any other command.
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
@@ -120,9 +120,9 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter.
+    """Split a command that begins with a program that starts ranks, such as mpirun; return None for any other command.
 
-    If the command begins with `srun torchrun`, torchrun is the program.
+    Only the first such program is split off: if the command begins with `srun torchrun`, torchrun is the program.
     """
     start = first_word(words)
     starter, behind, python = _starter(words, start)
@@ -160,7 +160,10 @@ def name_of(word: str) -> str:
 
 
 def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether a word is a variable that contains options, judged by its name or by the word after it."""
+    """Tell whether the word at `place` is a variable that contains options of the starter.
+
+    The variable's name, or the word after the variable, shows this.
+    """
     if not name_of(words[place]) or place + 1 >= len(words):
         return bool(OF_OPTIONS.search(name_of(words[place])))
     following, more = words[place + 1], _starter(words, place + 1)[0]
@@ -184,7 +187,10 @@ def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
 
 
 def _path(starter: str, word: str, place: int) -> Iterator[Option]:
-    """Yield the starter's path as an option without a name, unless its folder is a usual one such as /usr/bin."""
+    """If the command calls the starter by a path such as /opt/ompi/bin/mpirun, yield an Option that holds this path.
+
+    The Option's name is empty. Usual folders such as /usr/bin are ignored.
+    """
     if PurePosixPath(word).parent not in USUAL_FOLDERS and not PYTHON.fullmatch(PurePosixPath(word).name):
         yield Option(starter, "", (word,), place, 0)
 

@@ -102,7 +102,7 @@ def _instead(draft: Draft, name: str) -> str:
 
 
 def _arguments(command: Sequence[str]) -> Iterator[str]:
-    """Yield the positional arguments, such as $1 and "$@", that a script at the end of the command reads."""
+    """If the command ends with a script, as in `bash -c SCRIPT`, yield the script's arguments such as $1 and "$@"."""
     if command and is_script(command, len(command) - 1) and not FUNCTION.search(command[-1]):
         yield from (found[0] for found in ARGUMENT.finditer(QUOTED.sub("", command[-1])))
 

@@ -70,7 +70,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _left_out(draft: Draft, script: str) -> None:
-    """List options as left out: those without a value of the chart, and those that a later line overrides."""
+    """Report options as not imported if the chart has no value for them, or if a later line overrides them."""
     found = entries(script, draft.origin)
     last = {entry.name: entry for entry in found}
     for entry in found:

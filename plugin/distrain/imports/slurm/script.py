@@ -67,7 +67,7 @@ def carry_script(draft: Draft, script: str) -> None:
 def _carry_program(draft: Draft, place: int, script: str) -> None:
     """Set the chart's `command` from the shell command at this index of the script.
 
-    The script's other commands are converted to env, or listed as left out.
+    The script's other commands are converted to env, or reported as not imported.
     """
     script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
     commands = shell.commands(script) or []
@@ -121,7 +121,7 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
-    """List commands that only print as left out; show only the names of their programs."""
+    """If commands only print text, report them as not imported, and show only the names of their programs."""
     found = [
         (_line(each, script), each.words[0].text)
         for each in commands
@@ -137,7 +137,7 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
 def _no_shell(draft: Draft, script: str) -> None:
     """Set a placeholder as command, because the import reads only scripts of sh and bash.
 
-    A script in another language is itself the program that sbatch runs.
+    This script is in another language, such as Python. sbatch runs it with the interpreter in the script's first line.
     """
     name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
     draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
@@ -247,7 +247,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Set the variable in env if the command sets a variable; list any other command as left out."""
+    """Set the variable in env if the command sets a variable; report any other command as not imported."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)
