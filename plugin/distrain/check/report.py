@@ -116,7 +116,7 @@ def readable(request: Units) -> dict[str, str]:
 
 
 def not_judged(prepared: PreparedJob) -> list[str]:
-    """Yield a line for each setting of the pods that this check does not judge."""
+    """Return a line for each setting of the pods that this check ignores."""
     return [f"{what} of the {role.name}" for role in prepared.job.roles for what in _beyond_check(role.spec)]
 
 

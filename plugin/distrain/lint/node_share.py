@@ -18,7 +18,7 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return how much a worker may request so that other workers can still use the node's other GPUs.
+    """Return the largest request of a worker that leaves enough of the node for workers on its other GPUs.
 
     If the node has GPUs for only one worker, there is no limit, because no other worker could use the remaining GPUs.
     """

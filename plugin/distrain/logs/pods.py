@@ -42,7 +42,7 @@ class Look(Struct, frozen=True):
 
 
 def look(source: Source, unread: Unread) -> Look:
-    """Return the run of this release, without objects if none exist.
+    """Return the run of this release. If the release has no job in the cluster, the returned Look has no objects.
 
     Raise ForbiddenError if the user has no permission to read any job.
     """

@@ -100,7 +100,7 @@ class Reader:
         """Return the new lines in the first block of a read.
 
         If the first read skipped the older lines of the log, this read may return some of them, before the first known
-        line. They are not new lines.
+        line. These older lines are left out.
         """
         earlier: list[bytes] = []
         for block in found:

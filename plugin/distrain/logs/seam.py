@@ -1,8 +1,8 @@
 """Join two reads of a log: no line is lost, and no line appears twice.
 
 The API server can return a log only from a whole second on, so the second read repeats some lines of the first read.
-The times of the lines are in nanoseconds. The same line may occur twice with the same time, so the reads are joined by
-how often each line occurs.
+The times of the lines are in nanoseconds. Equal lines may also have equal times, so the module counts how often each
+line occurs in the first read, and drops as many copies of the line from the second read.
 """
 
 from __future__ import annotations

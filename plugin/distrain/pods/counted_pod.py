@@ -1,7 +1,7 @@
 """Define the parts of a pod that decide how much of its node it uses, for pods in JSON and in protobuf.
 
-A large cluster has more than a hundred thousand pods, and most of them are alike. The parts that equal pods have in
-common are their `Kind`, and each Kind is decoded only once.
+A large cluster has more than a hundred thousand pods, and most of them are alike. The fields that the pods of a
+controller have in common form a `Kind`. In protobuf, a Kind is decoded only once for all of its pods.
 """
 
 from __future__ import annotations

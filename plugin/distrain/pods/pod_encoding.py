@@ -1,8 +1,8 @@
 """Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
 
-The encoded pod has a name only if the names of its claims contain the pod's name. Apart from the resources that it
-uses, the encoded pod shares nothing with the cluster's pod. A CountedPod has no environment variables, commands, images
-or annotations.
+The encoded pod has a name only if the names of its claims contain the pod's name. The encoded pod uses the same
+resources as the cluster's pod, but may differ from it otherwise: for example, a static pod gets a DaemonSet as its
+owner. A CountedPod has no environment variables, commands, images or annotations.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _with_claim(volume: kube.Volume) -> kube.Volume:
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
-    """Return a DaemonSet as the owner of a pod of a DaemonSet, or of a static pod. Return None for any other pod."""
+    """Return a DaemonSet as the pod's owner if the pod belongs to a DaemonSet or is a static pod, otherwise None."""
     return [kube.OwnerKind(DAEMON_SET)] if kind.stays else None
 
 

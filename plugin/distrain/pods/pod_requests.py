@@ -36,7 +36,7 @@ def held(kind: Kind) -> Mapping[str, int]:
 
 
 def held_by(pod: kube.Pod) -> Mapping[str, int]:
-    """Return how much of its node an existing pod uses. `held` does this for a Kind."""
+    """Return how much of its node an existing pod uses. If only the pod's Kind is known, call `held`."""
     spec, status = pod.spec, pod.status
     kind = Kind(
         containers=list(spec.containers or ()),
@@ -92,7 +92,7 @@ def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
 
 
 def _quantities(amounts: Units) -> kube.Amounts:
-    """Return amounts in thousandths as quantities."""
+    """Convert amounts, which are in thousandths, to quantities of Kubernetes such as 500m."""
     return {
         name: f"{amount}m" if amount % 1000 else text(name, whole(name, amount)) for name, amount in amounts.items()
     }

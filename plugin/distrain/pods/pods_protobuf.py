@@ -107,7 +107,7 @@ def _field(message: bytes, position: int, number: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> tuple[Kind, bool]:
-    """Return a pod's kind, and whether the actual resources of a container differ from those in the spec."""
+    """Decode a pod's `Kind`. Also return whether a container's actual resources differ from those in its spec."""
     pod = FEW["Pod"].FromString(text)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     is_static = any(annotation.key == MIRROR for annotation in metadata.annotations)

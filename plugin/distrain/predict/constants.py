@@ -123,7 +123,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
 def _of_smallest(
     work: Work, given: Given, links: _Links, buckets: Sequence[Bucket], smallest: Measured
 ) -> tuple[Constants, tuple[str, ...]]:
-    """Find the compute time from one measured size, with a network that is known from other data than the record."""
+    """Find the compute time from one measured size. The network's speed comes from other data than the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
         # The link within a worker is not known, so the measured compute time includes the exchange within the worker.
@@ -133,9 +133,10 @@ def _of_smallest(
 
 
 def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
-    """Return the flag that sets the bandwidth of the link at this size, and a description of the link.
+    """Return the flag for the bandwidth of the link that a run of this size uses, and a description of this link.
 
-    An error names both if the exchange alone would take longer than the measured step.
+    The text begins an error message. The error is raised if exchanging the gradients would take longer than the
+    measured step.
     """
     if smallest.size.workers == 1 and not given.is_served:
         return "--within: over the link within a worker"
@@ -175,7 +176,7 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
-    """Return the sizes of a record, and the numbers of ranks that are no multiple of a worker's number of ranks."""
+    """Return the measured sizes of a record, and the numbers of ranks in it that do not fill whole workers."""
     found, left = [], []
     for ranks, rate in sorted(given.rates.items()):
         slots = min(ranks, work.size.slots)

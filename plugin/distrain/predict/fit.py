@@ -38,7 +38,7 @@ class Measured(Struct, frozen=True):
 
 
 def computing(buckets: Sequence[Bucket], measured: Measured, start: Constants) -> Constants:
-    """Return `start` with the compute time for which the predicted step takes exactly as long as the measured step.
+    """Return a copy of `start` whose compute time makes the predicted step take as long as the measured step.
 
     The compute time is 0 if the exchange alone takes longer than the measured step.
     """
@@ -61,7 +61,8 @@ def fitted(
 
     The first entry of `measured` is the smallest size, one worker. `within` is the seconds per byte within a worker if
     this is known. `algorithm` names how the gradients are exchanged. If `algorithm` is empty, a tree is assumed. If at
-    least two sizes have several workers, a hierarchical exchange is assumed instead if it explains these sizes better.
+    least two entries of `measured` have more than one worker, and a hierarchical exchange explains their times better
+    than a tree, a hierarchical exchange is assumed.
     """
     several = [each for each in measured if each.size.workers > 1]
     if algorithm or len(several) < 2:
@@ -91,7 +92,7 @@ def _fitted(
 def _alone(
     buckets: Sequence[Bucket], measured: Sequence[Measured], start: Constants, within: float | None
 ) -> Constants:
-    """Find the compute time and the seconds per byte within a worker from the sizes that have one worker."""
+    """Find the compute time and the seconds per byte within a worker, from the measurements of one worker."""
     first, *more = measured
     if within is not None:
         return computing(buckets, first, start)
@@ -114,7 +115,8 @@ def _within(start: Constants, buckets: Sequence[Bucket], inside: Measured) -> Co
 def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> Constants:
     """Find the seconds per byte between workers.
 
-    If at least two sizes have several workers, also find `spread`: how much the times of the workers differ.
+    If several sizes were measured with more than one worker, also find `spread`: how much the workers' step times
+    differ.
     """
     if len(several) == 1:
         return _linked(replace(start, spread=SPREAD), buckets, several[0])
@@ -128,8 +130,8 @@ def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Meas
 def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
     """Return copies of `start` to try; they differ in the seconds per byte between workers.
 
-    Each measured size alone would need a certain number of seconds per byte. The tried numbers lie evenly between the
-    smallest and the largest of these.
+    For each measurement, find the seconds per byte with which the predicted step takes as long as the measured step.
+    The tried numbers lie evenly between the smallest and the largest of these results.
     """
     links = sorted(_linked(start, buckets, each).network.between for each in several)
     low, high = links[0], links[-1]
@@ -151,7 +153,8 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
     """Return the sum of the squared relative errors of the predicted steps.
 
-    A small penalty makes constants with the usual spread win if the errors are equal.
+    A small penalty is added if the spread differs from the usual one. So of constants with equal errors, those with the
+    more usual spread are chosen.
     """
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2

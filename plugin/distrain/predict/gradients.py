@@ -40,7 +40,7 @@ class Bucket(Struct, frozen=True):
 
 
 def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
-    """Return layers of equal size and time for `size` bytes of gradients."""
+    """Split `size` bytes of gradients into layers that have the same size and need the same compute time."""
     return [Layer(size / layers, 1 / layers)] * layers
 
 

@@ -56,12 +56,12 @@ def _within(size: float, ranks: Size, network: Network) -> float:
 
 
 def _ring(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds of one ring over all ranks: 2(N-1)K/N bytes over its slowest link, and 2(N-1) hops."""
+    """Return the seconds of an all-reduce in one ring: 2(N-1)K/N bytes over the slowest link, and 2(N-1) hops."""
     return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * (ranks.ranks - 1) * network.latency
 
 
 def _tree(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds of NCCL's two trees: the bytes of a ring, and 2 log2(N) hops.
+    """Return the seconds of an all-reduce over NCCL's two trees: as many bytes as in a ring, but only 2 log2(N) hops.
 
     NCCL uses the two trees since 2.4 (Sanders et al. 2009, two-tree).
     """

@@ -27,7 +27,7 @@ SEE_MEMORY = "; see workers.memory"
 
 
 class Cause(Struct, frozen=True):
-    """Why a pod or a job does not continue, and the next step."""
+    """Why a pod or a job does not continue (`why`), and what the user should do (`next`)."""
 
     why: str
     next: str
@@ -37,8 +37,8 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# One rule consists of a pattern of messages, the cause, and the next step. Parts of the message that match the pattern
-# are filled into the cause and the next step.
+# One rule consists of a pattern of messages, the cause, and what the user should do. The pattern's named groups are
+# filled into the other two texts.
 Rules = Iterable[tuple[str, str, str]]
 
 
@@ -102,7 +102,10 @@ def of_pull(message: str) -> str:
 
 
 def with_next_step(cause: str) -> str:
-    """Add the next step to a cause from the chart's scripts: the image lacks the program, or memory was too small."""
+    """If the chart's scripts wrote the cause, add what the user should do; otherwise return the cause unchanged.
+
+    The scripts write two causes: the image lacks the program, or the memory was too small.
+    """
     if cause.startswith("command: ") and "; " not in cause:
         return f"{cause}; correct command, or use an image that holds it"
     if cause.endswith(SEE_MEMORY):

@@ -28,7 +28,7 @@ ADMISSION = {
     "NodeAffinity": "the node's labels have changed: correct {role}.nodeSelector, or label the node again",
 }
 SHUTDOWN = ("NodeShutdown", "Terminated", "Shutdown")
-# For each reason of the condition DisruptionTarget: what happened, and the next step.
+# For each reason of the condition DisruptionTarget: what happened, and what the user should do.
 DISRUPTIONS = {
     "PreemptionByScheduler": (
         "a pod of higher priority took its place",

@@ -41,8 +41,9 @@ class Failure(Struct, frozen=True):
 def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str] = frozenset()) -> Iterator[Failure]:
     """Yield each reason why the job does not start.
 
-    The same reason has the same `about` in each call. `s3_secret` is the value s3.secretName; messages about this
-    Secret name the value. `earlier` are the keys that `ends_of` returned before an upgrade; these ends are left out.
+    If a later call yields the same reason, its `about` is the same, so that the caller recognizes the reason.
+    `s3_secret` is the value s3.secretName; messages about this Secret name the value. `earlier` are the keys that
+    `ends_of` returned before an upgrade; these ends are left out.
     """
     for state in found.states:
         if failed := condition(state, "Failed"):

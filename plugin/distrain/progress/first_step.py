@@ -44,7 +44,7 @@ class Program(Struct, frozen=True):
 
 
 def reached(found: JobState, job: Job, program: Program, steady: Steady, now: float) -> str:
-    """Describe that the job trains. Return an empty text if it does not train, or not yet.
+    """If the job trains or has succeeded, return a text about this. Otherwise return an empty text.
 
     The trainer always writes JSON lines to its log. If the program is not the trainer, or if the user has no permission
     to read the log, ranks that keep running count as training.

@@ -63,9 +63,10 @@ def later(line: Progress, seconds: float) -> Progress:
 
 
 def seconds_behind(pod: kube.Pod) -> float:
-    """Return the smallest number of seconds by which the clock of the pod's node must be behind.
+    """Return by how many seconds, at least, the clock of the pod's node is behind the API server's clock.
 
-    Return 0 if nothing shows that the clock is behind.
+    A container cannot start before its pod is created, so an earlier time shows that the clock is behind. Return 0 if
+    no time shows this.
     """
     born = seconds_of(pod.metadata.creation_timestamp)
     states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
@@ -77,7 +78,10 @@ def seconds_behind(pod: kube.Pod) -> float:
 
 
 def _follows(texts: Sequence[str], one: tuple[int, Progress], other: tuple[int, Progress]) -> bool:
-    """Tell whether the ranks of log `one` have resumed from a checkpoint in log `other`, and not the reverse."""
+    """Tell whether the ranks of log `one` have resumed from a checkpoint that the ranks of log `other` have saved.
+
+    Return False if the ranks of log `other` have also resumed from a checkpoint of log `one`.
+    """
     return one[0] != other[0] and _resumes(texts, one, other) and not _resumes(texts, other, one)
 
 

@@ -49,7 +49,7 @@ class JobState(Struct, frozen=True):
 
 
 def has_started(found: JobState, job: Job) -> bool:
-    """Tell whether the job has started: each role that lasts as long as the job has all its pods running.
+    """Tell whether the job has started: all pods run, in each role whose pods exist for as long as the job.
 
     A job that has already succeeded counts as started, too.
     """

@@ -96,7 +96,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:
     """Return in words what the job has reached.
 
-    Return an empty text if the job has reached less than --wait-for demands.
+    Return an empty text if the job has not yet reached the state for which the user waits.
     """
     if followed.waits_for == FIRST_STEP:
         return first_step.reached(found, followed.job, followed.program, steady, now)

@@ -28,7 +28,7 @@ UNREACHABLE = re.compile(
 )
 MISSING = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 NO_KEY = re.compile(r"^couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)$")
-# The next step if a container ends soon after each start.
+# What the user should do if a container ends soon after each start.
 SEE_LOG = "see its log"
 NEVER_PULLED = "ErrImageNeverPull"
 

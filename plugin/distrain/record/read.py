@@ -202,7 +202,8 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
     """Number the lines of each event in ascending order.
 
-    A line keeps its number if that is larger than the previous one. The program of a user may write no numbers.
+    A line keeps its number if that is larger than the previous one. Lines that a user's own program has written may
+    have no numbers.
     """
     newest: dict[str, int] = {}
     for line in lines:

@@ -62,7 +62,7 @@ def from_release(
 ) -> tuple[Record, str]:
     """Read a release's record from the location in its values.
 
-    `command` is for messages: it reads a copy of the record that the user has put into ./NAME.
+    `command` is shown in an error message: the user can run it after copying the record to the folder ./NAME.
 
     Raises NoPlaceError if the values of the release name no location.
     """

@@ -75,7 +75,10 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
 
 def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
-    """Return, for the report, what remains of an installation that is not undone, and how to continue."""
+    """Return a line for the report if an installation failed and is not undone.
+
+    The line says what remains in the cluster, and what the user should do.
+    """
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
         may_start = f" and may still start; {remains(release)}"

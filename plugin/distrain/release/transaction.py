@@ -117,11 +117,11 @@ def all_or_nothing(
 ) -> Iterator[None]:
     """Run a change of a release, and undo it if it fails.
 
-    After Ctrl-C, SIGTERM or one of the errors in `tools.undoing`, `take_back` undoes the change, and the report
-    contains what it returns.
+    If the user presses Ctrl-C, SIGTERM arrives, or an error in `tools.undoing` is raised, `take_back` undoes the
+    change. The lines that `take_back` returns are added to the report.
 
     After any other error Helm's change may have succeeded, for example if the job cannot start, or if the API server
-    stops answering meanwhile. The change is then not undone, and the report contains what `stays` returns.
+    stops answering meanwhile. The change is then not undone, and the text that `stays` returns is added to the report.
     """
     try:
         tools.interrupts.check()

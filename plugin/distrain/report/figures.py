@@ -199,7 +199,7 @@ def all_reduces(run: Run) -> list[AllReduce]:
 def ideal(rates: dict[int, float], ranks: int) -> float:
     """Return the ideal rate for this number of ranks.
 
-    The rate of the smallest number of ranks is scaled in proportion.
+    It is proportional to the number of ranks, and equals the measured rate at the smallest number of ranks.
     """
     smallest = min(rates)
     return rates[smallest] * ranks / smallest
@@ -213,7 +213,7 @@ def run_of(record: Record, label: str, place: str) -> Run:
 
 
 def like_last(run: Run) -> Run:
-    """Return the run without the starts whose work differs from that of the last start.
+    """Return the run with only those starts of the program that did the same work as the last start.
 
     Only rates of the same work can be compared.
     """
@@ -282,8 +282,8 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 def _times(head: Line, steps: Sequence[Line]) -> Times:
     """Return the times of a process (computing, saving and so on) from its start to its last line.
 
-    The lines contain sums since the start, so the result is right even if lines in between are missing. If the step at
-    the start is unknown, as in the record of a program that writes no start, the sums are counted from the first line.
+    The lines contain sums since the start, so the result is right even if lines in between are missing. If the `start`
+    line has no step, or a user's program has written no `start` line, the sums are counted from the first step line.
     """
     known = [line for line in steps if line.step is not None and line.step_seconds_total is not None]
     if not known:
@@ -300,7 +300,7 @@ def _times(head: Line, steps: Sequence[Line]) -> Times:
 def _since(first: Line, last: Line, name: str) -> float | None:
     """Return how much a sum grows between two lines, or None if the last line lacks the sum.
 
-    If the first line lacks the sum, as a line `start` does, the sum is 0 there.
+    If the first line has no such sum, 0 is used: a `start` line has no sums.
     """
     later = getattr(last, name)
     return None if later is None else later - (getattr(first, name) or 0.0)
@@ -309,7 +309,8 @@ def _since(first: Line, last: Line, name: str) -> float | None:
 def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
     """Return how many seconds the ranks waited for the averages of the gradients, or None if this is unknown.
 
-    On a GPU, this wait may overlap with the wait for input, so the result is limited to the seconds of `computing`.
+    On a GPU, this wait may overlap with the wait for input, so the result is never larger than the seconds in
+    `computing`.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0

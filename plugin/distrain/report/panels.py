@@ -152,7 +152,7 @@ def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, acro
 
 
 def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> list[Place]:
-    """Return the points of a run's curve, with a gap between its starts and where a value is missing."""
+    """Return the points of a run's curve. The curve has a gap at each restart, and wherever a value is missing."""
     places: list[Place] = []
     for start in run.starts:
         for point in start.points:
@@ -163,7 +163,7 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
 
 
 def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
-    """Plot the accuracies of tests between epochs over the samples; yield no plot if no run has made such a test."""
+    """Plot the accuracy between epochs against the number of samples; yield no plot if no run has tested it."""
     title, up = "Accuracy over samples", "accuracy"
     series, words = [], []
     for number, run in enumerate(runs):

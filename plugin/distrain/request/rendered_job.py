@@ -1,4 +1,4 @@
-"""Judge, accept and follow the job that a command has rendered for its cluster."""
+"""Handle a rendered job: check whether it fits the cluster, refuse it if it does not, and follow its start."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ class RenderedJob(NamedTuple):
             console.say(line)
 
     def tools(self) -> Tools:
-        """Return the tools for a change. From now on, SIGINT and SIGTERM are only recorded."""
+        """Return what is needed to change a release: Helm, the cluster, the signals, and functions that print.
+
+        From now on, SIGINT and SIGTERM do not stop the program; they are only recorded.
+        """
         from distrain.release.transaction import Interrupts, Tools
 
         notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"

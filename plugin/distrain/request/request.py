@@ -84,7 +84,7 @@ class Request:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """Return the cluster, to which no request has been sent yet. Its `target` contains the namespace."""
+        """Return an object for requests to the cluster; send no request yet. Its `target` contains the namespace."""
         from distrain.apiserver.cluster import connect
         from distrain.apiserver.target import choose
 
@@ -111,7 +111,8 @@ class Request:
     def record(self, release: str, endpoint: str, command: str) -> tuple[Record, str] | None:
         """Read a release's record from the location in its values. Return None if Helm does not know the release.
 
-        `command` is for messages: it reads a copy of the record from a folder with the release's name.
+        `command` is shown in an error message: the user can run it after copying the record to a folder with the
+        release's name.
         """
         from distrain.record import source
 
@@ -131,8 +132,9 @@ class Request:
     def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
         """Return the input for `derive`. The flags --node-gpus, --instance and --snapshot describe the nodes.
 
-        The job is rendered twice: for the nodes, and later with the derived values. The Helm process for the second
-        rendering is started early, during the first one; `template` returns the Template of the second rendering.
+        The job is rendered twice: first to find out how much room the nodes have for it, and later with the derived
+        values. The Helm process for the second rendering is started early, during the first one; `template` returns the
+        Template of the second rendering.
         """
         from distrain.derive.complete import Given
 
@@ -159,7 +161,7 @@ class Request:
 
         `ask` returns the cluster's nodes. It is called only if the GPUs must be split and the arguments do not describe
         the nodes. `template` is the same as in `given`. `is_final` means that the values will be installed, and not
-        only judged. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
+        only checked. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
         """
         from distrain.derive.complete import completed_source, leaves_open
 
@@ -200,7 +202,8 @@ class Request:
 
         `is_release` is true if the command will create a release. The name of the release must then be free, and its
         namespace must exist unless --create-namespace is given. `uninstalled` is the last revision of a release of this
-        name that was uninstalled with --keep-history, otherwise 0. If `is_release` is false, the job is only judged.
+        name that was uninstalled with --keep-history, otherwise 0. If `is_release` is false, the job is only checked
+        and not installed.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()

@@ -1,4 +1,4 @@
-"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods with the terms."""
+"""Handle the terms of pod affinity and anti-affinity: resolve namespaces and label keys, and match pods with terms."""
 
 from __future__ import annotations
 

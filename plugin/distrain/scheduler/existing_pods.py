@@ -1,6 +1,6 @@
 """Record for each node how the cluster's pods affect the affinity, anti-affinity and topology spread of a role.
 
-Pods are added one by one, so no pod is kept in memory.
+Each pod is recorded as soon as it has been read, so the list of all pods is never in memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ExistingPods(Struct):
     positions of constraints. `repelling` are the domains (key and value) with pods whose own anti-affinity selects the
     role's pods.
 
-    For nominated pods: `blocked` are the nodes where the role's anti-affinity selects a nominated pod. `shunning` are
-    the nodes where a nominated pod's anti-affinity selects the role's pods. `awaited` counts the nominated pods for
-    which it is uncertain whether the scheduler considers them.
+    For nominated pods: `blocked` are the nodes with a nominated pod that the role's anti-affinity selects. `shunning`
+    are the nodes with a nominated pod whose own anti-affinity selects the role's pods. `awaited` counts the nominated
+    pods for which it is uncertain whether the scheduler considers them.
     """
 
     affinity: set[str] = field(default_factory=set)

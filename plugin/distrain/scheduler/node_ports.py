@@ -57,13 +57,13 @@ class PortResources:
         return {name: 0 if name in held else 1 for name in sorted(free)}
 
     def _names(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod of the job requests for a host port."""
+        """Return the names of the resources that stand for a host port in the request of a job's pod."""
         key = (port.protocol, port.number)
         addresses = [*self._addresses[key], ALL] if port.address == ALL else [port.address]
         return [_name(*key, address) for address in addresses]
 
     def _held(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod in the cluster uses with this port."""
+        """Return the names of the resources that a node has no longer free if one of its pods uses this port."""
         key = (port.protocol, port.number)
         known = self._addresses.get(key, ())
         if port.address == ALL:

@@ -33,10 +33,10 @@ class Usage(Struct):
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
     `freed` are the volumes that the release's own pods use. These pods are treated as if they had ended. `claims` are
-    exclusive claims (ReadWriteOncePod) in use. If a pod has a node, its claim counts as in use on all nodes, under the
-    key EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is nominated.
-    `between` counts the nominated pods whose priority is between the priorities of the job's pods. `existing` has, for
-    each role, the pods that matter for its constraints.
+    exclusive claims (ReadWriteOncePod) in use. The claim of a pod that already has a node counts as in use on every
+    node, under the key EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is
+    nominated. `between` counts the nominated pods whose priority is between the priorities of the job's pods.
+    `existing` has, for each role, the pods that matter for its constraints.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver.
 
 A node's limits are in the CSINode with the node's name. A volume counts only once per node, even if several pods on the
-node use it. So a claim that the job's pods share needs one volume per node. If each pod has its own claim, the volumes
-that a node can still attach are treated as a resource, like CPU.
+node use it. So a claim that the job's pods share counts once on each node, however many of these pods run there. If
+each pod has its own claim, the volumes that a node can still attach are treated as a resource, like CPU.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Names = Mapping[str, set[CsiVolume]]
 class VolumeNeeds(Struct, frozen=True):
     """The CSI volumes of one role's pods. `shared` are the volumes that several pods use.
 
-    `own` is how many more volumes each pod has for itself, by driver. `existing` are the drivers of volumes in `own`
-    whose claims exist already, so a node may already have attached the volumes.
+    `own` maps a driver to the number of volumes that each pod uses without sharing them. `existing` are the drivers of
+    those volumes in `own` whose claims already exist. A node may already have attached these volumes.
     """
 
     replicas: int = 0
@@ -64,7 +64,8 @@ class VolumeNeeds(Struct, frozen=True):
 class Attached(Struct, frozen=True):
     """The volumes on one node: `used` by running pods, or `reserved` by nominated pods and VolumeAttachments.
 
-    A `reserved` volume counts for the node's limit, but it is not certain that a pod of the job can share the volume.
+    A `reserved` volume counts towards the node's limit. It is uncertain whether a pod of the job on this node can share
+    the volume.
     """
 
     used: Collection[CsiVolume] = ()
@@ -92,7 +93,10 @@ class AttachLimits(Struct, frozen=True):
         return {volume for volume in found if volume}
 
     def free(self, node: str, attached: Attached) -> Units:
-        """For each driver of volumes that only one pod uses, return how many more volumes the node can attach."""
+        """Return, by driver, how many more volumes the node can attach.
+
+        Drivers whose volumes are all shared are left out.
+        """
         return {f"{PREFIX}{driver}": self._left(driver, node, attached) for driver in sorted(self._own_drivers())}
 
     def request(self, role: str) -> Units:
@@ -109,7 +113,7 @@ class AttachLimits(Struct, frozen=True):
         return False
 
     def contested(self, node: str, attached: Attached) -> Iterator[str]:
-        """Yield the drivers for which the order of the job's pods decides how many of them fit on the node."""
+        """Yield the drivers whose limit admits more or fewer pods of the job, depending on the order of these pods."""
         for driver, limits in self.limits.items():
             users = [needs for needs in self.needs.values() if driver in needs.drivers]
             shared = set().union(*(needs.shared_of(driver) for needs in users))
@@ -121,7 +125,11 @@ class AttachLimits(Struct, frozen=True):
     def _is_orderless(
         self, driver: str, users: Iterable[VolumeNeeds], shared: set[CsiVolume], attached: Attached
     ) -> bool:
-        """Tell whether every pod needs the same shared volumes, and it is certain whether the node has them."""
+        """Tell whether the number of pods that fit does not depend on their order.
+
+        This is so if all pods need the same shared volumes, and if it is certain which of the pods' volumes the node
+        has already attached.
+        """
         is_certain = not (shared - {*attached.used}) & {*attached.reserved}
         return is_certain and all(needs.shared_of(driver) == shared and driver not in needs.existing for needs in users)
 

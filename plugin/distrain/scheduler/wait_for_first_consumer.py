@@ -81,7 +81,7 @@ def _is_open(rule: UnboundVolume) -> bool:
 
 
 def _is_scarce(rule: UnboundVolume) -> bool:
-    """Tell whether a pod may depend on an existing volume, because a new one cannot be created for every node."""
+    """Tell whether a pod may need an existing volume: there are some, and not every node can get a new one."""
     return not rule.is_made_anywhere and bool(rule.candidates)
 
 

@@ -2,8 +2,8 @@
 
 For each role, assume that the pods of all other roles go to the worst possible places, even if their own rules forbid
 this. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following two facts.
-If an affinity has admitted pods to a domain, it keeps admitting pods there. A spread constraint admits a pod to the
-domain with the fewest pods, as long as this domain has room.
+Once a domain contains a pod that an affinity requires, the affinity always admits pods there, because pods never leave
+a domain. A spread constraint admits a pod to the domain with the fewest pods, as long as this domain has room.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Decision(Struct, frozen=True):
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide as much as possible without a search. Each of the four checks may use a third of the budget."""
+    """Decide as much as possible without a search. None of the four checks may use more than a third of the budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
@@ -88,7 +88,7 @@ class _Bounds:
         return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
-        """Tell whether a placement of all pods is known."""
+        """Tell whether a placement of all pods was found."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             return any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -97,7 +97,7 @@ class _Bounds:
         return False
 
     def may_get_stuck(self) -> bool:
-        """Tell whether a placement is known that leaves some pod without a node."""
+        """Tell whether a way was found to place pods so that another pod of the job finds no node."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             members = self._members(affinity)
@@ -169,7 +169,7 @@ class _Bounds:
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
     def _cells_of(self, affinity: AffinityRule) -> list[_Cell]:
-        """Return the domains of an affinity as cells. One cell stands for all domains that are equal."""
+        """Return the topology domains of an affinity. One _Cell stands for all domains that are equal."""
         cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -203,7 +203,7 @@ class _Bounds:
         return min(rooms)
 
     def _domains_with_room(self, role: int, census: int) -> int:
-        """Count the domains with room for a pod of the role. Add the whole room of nodes whose pods are not counted."""
+        """Count the pods that fit: one per domain, but as many as have room on each node without the topology key."""
         found: dict[object, int] = {}
         for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
@@ -224,7 +224,7 @@ class _Bounds:
         )
 
     def _closed(self, affinity: AffinityRule) -> bool:
-        """Tell whether all pods that an affinity counts also have this affinity, and so must share one domain."""
+        """Tell whether all pods that the affinity selects have this affinity too, and so must share one domain."""
         rules = self._problem.rules
         return affinity.first and all(rules[role].affinity == affinity for role in self._counted(affinity))
 
@@ -259,7 +259,7 @@ class _Bounds:
         return stated[0] if len(found) == len(stated) == 1 and stated[0].first else None
 
     def _one_spread(self) -> int | None:
-        """Return the only role with rules if its only rule is a spread constraint on its own pods, otherwise None."""
+        """If the job's only rule is a spread constraint of a role on its own pods, return the role, otherwise None."""
         ruled = [role for role in self._roles if self._problem.rules[role] != Rules()]
         if len(ruled) != 1:
             return None
@@ -271,7 +271,7 @@ class _Bounds:
         return all(kind.counted[rule.census] for kind in self._problem.kinds if kind.slot.admits[role])
 
     def _domains(self, role: int, census: int) -> Counter[_Domain]:
-        """Count the domains of a spread constraint by their data, so that equal domains are counted together."""
+        """Describe each domain of a spread constraint as a _Domain, and count the domains that are equal."""
         found: Counter[_Domain] = Counter()
         rooms: Counter[int] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -311,8 +311,8 @@ class _Bounds:
         """Tell whether a spread constraint admits all pods of the role, wherever the other pods are.
 
         When the constraint admits no further pod, the domain with the fewest pods is full, as it would otherwise admit
-        a pod. Every other domain is also full, or it has `max_skew` more pods than this domain. Other pods lower the
-        number of the role's pods by at most their own number plus the room that they use.
+        a pod. Every other domain is then full, too, or it has `max_skew` more pods than that domain. The role loses at
+        most one place to each counted pod of another role, plus the places whose resources other pods use.
         """
         if not rule.own or not self._all_counted(role, rule):
             return False
@@ -351,10 +351,10 @@ class _Bounds:
         return max(-(-theirs // ours) for ours, theirs in pairs if ours)
 
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
-        """Tell whether all pods of the role are placed although there is one other pod, in its worst or its best place.
+        """Tell whether the role's pods all fit if one other pod takes its worst place (`worst`), or its best place.
 
-        The scheduler places the other pod first. For the best place, the other pod may also be placed last, in room
-        that is still free.
+        The scheduler places the other pod before the role's pods. If `worst` is false, also try to place the other pod
+        last, in room that is then still free.
         """
         rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]

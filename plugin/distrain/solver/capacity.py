@@ -35,8 +35,9 @@ class Judgement(Struct, frozen=True):
     """How many main pods fit together with all other pods: in every scheduling order (`sure`), and at best (`most`).
 
     `most` is None if the other pods alone do not fit. `undecided` means that the search ended early, so both numbers
-    may be too small. For a job with rules, `sure` and `most` are at most `count`. A number below `count` is correct,
-    but a larger number may be correct as well, because only some numbers are tried.
+    may be too small. If the job has rules between its pods, numbers above `count` are not tried, and only some numbers
+    below `count` are tried. If `sure` or `most` is below `count`, it was proven for this number of pods, but it may
+    hold for a larger number, too.
     """
 
     count: int
@@ -101,7 +102,8 @@ def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
 def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | None:
     """Search by bisection for a size in [low, high) for which `holds` is true. Return None if none was found.
 
-    With rules, a job may fit although a smaller job does not. So the size is correct, but a larger one may exist.
+    If there are rules between pods, a larger job may fit although a smaller job does not. So `holds` is true for the
+    returned size, but may also be true for a larger size that was not tried.
     """
     found = None
     while low < high:
@@ -134,7 +136,7 @@ def with_pod(node: Node, role: Role) -> Node:
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:
-    """Place the pods of the other roles greedily: each pod goes to the node where the main role loses the fewest pods.
+    """Place the pods of the other roles greedily: each on the node where it takes the fewest places of main pods.
 
     Returns the nodes with these pods on them, and the first role whose pod found no node, or None. The placement is
     good, but not always the best.
@@ -162,7 +164,7 @@ def _cost(node: Node, role: Role, main: Role) -> int:
 def _most(
     case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: Budget
 ) -> tuple[int | None, bool]:
-    """Return the largest number of main pods together with all other pods, and whether the search was complete.
+    """Return how many main pods fit at most if all other pods are placed, too, and whether the search was complete.
 
     The number is None if the other pods alone do not fit, or if the search found no placement.
     """
@@ -178,7 +180,7 @@ def _most(
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Subtract the `alike` pods of other roles that were merged into the main role.
+    """Subtract from a number of main pods the `alike` pods of other roles that were merged into the main role.
 
     Return None if the result is negative.
     """

@@ -1,12 +1,13 @@
 """Count the pods that fit if the job has no rules between its pods, so that only resources matter.
 
-Without rules, pods can be placed in any order, and a node that is full stays full. There are two answers. Each answer
-is a sum over the nodes (see pareto), computed for each combination of pods of the other roles:
+Without rules, pods can be placed in any order, and a node that is full stays full. Each of the two answers is a sum of
+numbers of main pods, one number per node. These numbers depend on the pods of the other roles on the nodes, so pareto
+computes the sums for all combinations of these pods:
 
-- The largest number of main pods that fit together with all other pods. On each node, the other pods leave room for a
-  number of main pods.
-- The smallest number of main pods that, with other pods, fill every node for some role. If the job has fewer main pods,
-  each pod finds a node, wherever the earlier pods were placed.
+- The largest number of main pods that fit together with all other pods. For each node, this adds up the main pods that
+  fit beside the node's other pods.
+- The smallest number of main pods that can fill all nodes, together with other pods, so that a pod of some role finds
+  no node. If the job has fewer main pods, every pod finds a node, wherever the scheduler has placed the earlier pods.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with other pods, leave a pod of the role no room on any node.
+    """Return the fewest main pods that can fill all nodes, together with other pods, so that the role finds no node.
 
-    Return None if the pods are too few for this.
+    Return None if the job has too few pods to fill all nodes in this way.
     """
     # The pod that finds no node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
@@ -85,7 +86,7 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
 
 
 def _pods_to_close(case: Case, slot: Slot, role: int, largest: Sequence[int]) -> int:
-    """Return a lower bound for how many pods fill a node, so that the role finds no room.
+    """Return a lower bound for the number of pods that must run on a node before the role finds no room there.
 
     No pod requests more than `largest`.
     """
@@ -100,7 +101,7 @@ def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """For each combination of other pods on a node, return the fewest main pods that leave the role no room there."""
+    """For each combination of other pods on a node, count the main pods after which no pod of the role fits there."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):

@@ -51,7 +51,7 @@ def _impossible(problem: Problem, budget: Budget) -> bool:
 
 
 def _parts(problem: Problem) -> Iterator[Problem]:
-    """For each role, yield a smaller problem: only this role and the roles that can help it have pods."""
+    """For each role, yield a smaller problem with only this role and the roles that its rules need (see _helpers)."""
     parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
         counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))

@@ -37,7 +37,7 @@ class Vectors:
         self.most = cache(self._most_of)
 
     def takes(self, kind: NodeClass) -> int:
-        """Return, as a bit set, the vectors of pods that fit together on a node of this class."""
+        """Return, as a bit set, all vectors (numbers of pods per role) that fit together on a node of this class."""
         counts, slot = self._problem.counts, kind.slot
         # Go through all combinations of the other roles' counts. For each of them, the last role can have any count
         # from zero to the room that is left on the node. These counts are a run of consecutive bits.

@@ -1,8 +1,9 @@
 """Add up, over many nodes, the numbers of pods that fit on each node.
 
 A node can run several combinations of pods. `Options` maps the numbers of pods of the other roles on a node to the
-number of main pods on the same node. The options of all nodes are added. Only Pareto-optimal options are kept. Equal
-nodes are added by doubling: the options of 2 nodes, then of 4, then of 8. So thousands of nodes need few steps.
+number of main pods on the same node. To get an option of several nodes together, one option of each node is chosen, and
+their numbers are added. Only Pareto-optimal sums are kept. For equal nodes, the sums are computed by doubling: for 2
+nodes, then for 4, then for 8. So thousands of nodes need few steps.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Add up one option per node so that the sum has the fewest main pods; return this number of main pods.
+    """Choose an option of each node so that all nodes together run the fewest main pods. Return this number.
 
-    The sum has at most `limit` main pods and at most `limits` other pods. Return None if there is no such sum.
+    All nodes together run at most `limit` main pods, and at most `limits` pods of the other roles. Return None if no
+    choice of options keeps these limits.
     """
 
     def add(first: Options, second: Options) -> Options:
@@ -57,7 +59,7 @@ def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int 
 
 
 def _added(counted: Counted, counts: Vector, add: Add) -> Options:
-    """Add up the options of all nodes. Nodes with equal options are added together."""
+    """Return the options of all nodes together. Nodes that have equal options are added at once."""
     kinds: Counter[frozenset[tuple[Vector, int]]] = Counter()
     for options, number in counted:
         kinds[frozenset(options.items())] += number

@@ -21,7 +21,11 @@ class Pruning:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
 
     def end(self, state: State) -> bool | None:
-        """Return True if no order places all remaining pods, False if every order does, None if it is unknown."""
+        """Tell how the scheduling ends from this state on, or return None if this is unknown.
+
+        Return True if the remaining pods cannot all be placed. Return False if they are all placed, whatever the
+        scheduler does.
+        """
         if self._hopeless(state):
             return True
         return False if self._assured(state) else None
@@ -108,7 +112,10 @@ class Pruning:
         rule: SpreadRule,
         places: Sequence[tuple[Place, int]],
     ) -> int:
-        """Return how many pods a spread constraint admits if the domain with the fewest pods gets as many as it can."""
+        """Return an upper bound for how many pods of the role a spread constraint still admits.
+
+        The bound assumes that the domain with the fewest counted pods gets as many more as fit.
+        """
         census = self._problem.censuses[rule.census]
         least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
 
@@ -119,7 +126,7 @@ class Pruning:
         return self._by_domain(rooms, rule.census, allowed)
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return the highest number of counted pods that the domain with the fewest pods can reach."""
+        """Return an upper bound for the smallest count of pods that a domain has when all pods are placed."""
         census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
@@ -157,7 +164,7 @@ class Pruning:
         return total + sum(allowed(place, most) for place, most in domains.values())
 
     def _closed_group(self, state: State, rules: Rules) -> bool:
-        """Tell whether all remaining pods that the affinity counts have this affinity themselves."""
+        """Tell whether each remaining pod that the affinity selects also has this affinity itself."""
         assert rules.affinity
         return all(
             self._problem.rules[role].affinity == rules.affinity
@@ -200,7 +207,7 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """Tell whether the role keeps room in every domain that may have the fewest pods at the end."""
+        """Tell whether each domain that may end up with the fewest counted pods still has room for the role then."""
         if self._problem.censuses[census].from_zero:
             return False
         # In a canonical state the smallest of the counts is 0.

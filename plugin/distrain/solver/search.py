@@ -21,7 +21,8 @@ class Search:
     def walks(self) -> set[bool]:
         """Simulate the scheduling several times, with a random choice at each pod.
 
-        Return the outcomes that occurred: True if a pod found no node, False if all pods were placed.
+        Return a set of outcomes. It contains True if in some simulation a pod found no node, and False if some
+        simulation placed all pods.
         """
         start = self._states.start()
         found: set[bool] = set()
@@ -38,7 +39,7 @@ class Search:
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Tell whether the scheduler can get stuck with unplaced pods (`stuck`), or can place all (not `stuck`)."""
+        """Tell whether some scheduling order leaves a pod without a node (`stuck`), or places all (not `stuck`)."""
         start = self._states.start()
         seen = {start}
         todo = [start]

@@ -22,7 +22,8 @@ from distrain.solver.pareto import Vector
 class Spot(NamedTuple):
     """What matters about a node. `takes` has one bit for each combination of pods that still fits (see packing).
 
-    `static` says which censuses count the node's pods. `values` has the counts of the node's own domain.
+    `static` is the index of an entry in `States._statics`, which tells for each Census whether it counts the pods on
+    the node. For each Census whose domains are single nodes, `values` has the number of counted pods on the node.
     """
 
     takes: int
@@ -35,9 +36,11 @@ Part = TypeVar("Part", Cell, tuple[Spot, int])
 
 
 class State(NamedTuple):
-    """The pods left to place, the counted pods in each shared domain (by census), and the nodes (by cell).
+    """A state of the scheduling: the pods left to place, the numbers of pods in domains, and what fits on nodes.
 
-    A cell consists of the nodes that are in the same shared domains.
+    For each Census, `counts` has the number of counted pods in each domain. It is empty if the domains are single
+    nodes. `cells` are groups of nodes: for each topology key whose domains may contain several nodes, the nodes of a
+    cell are in the same domain.
     """
 
     left: Vector
@@ -46,7 +49,7 @@ class State(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Equal nodes of one cell, and the number of these nodes."""
+    """Equal nodes that are in the same topology domains (in one cell), and their number."""
 
     cell: int
     spot: Spot
@@ -54,7 +57,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The placement of one pod of the role, on a node of the cell that has the data `spot`."""
+    """Places one pod of the role on a node. The node is any node of the cell whose data equal `spot`."""
 
     role: int
     cell: int
@@ -142,7 +145,7 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the domain to which these nodes belong in this census.
+        """Return a key for the topology domain in which this Census counts the pods on these nodes.
 
         If each node is its own domain, nodes with equal data get the same key.
         """
@@ -150,7 +153,7 @@ class States:
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
     def counts(self, spot: Spot, census: int) -> bool:
-        """Tell whether the census counts pods on the node."""
+        """Tell whether this Census (a count of pods in each domain) includes the pods on the node."""
         return self._statics[spot.static][census]
 
     def coming(self, number: int, left: Vector) -> int:
@@ -188,7 +191,7 @@ class States:
         return self._ordered(State(left, tuple(shared), tuple(tuples)))
 
     def _known(self, part: Part) -> Part:
-        """Return the equal part of an earlier state if there is one, so that thousands of states share memory."""
+        """If an earlier state has an equal part, return that part, so that thousands of states share the memory."""
         known: Part = self._parts.setdefault(part, part)
         return known
 
@@ -216,7 +219,8 @@ class States:
     def _ordered(self, state: State) -> State:
         """Sort interchangeable domains.
 
-        Interchangeable domains can be found only if the problem has exactly one shared key.
+        Interchangeable domains can be found only if exactly one topology key has domains that may contain several
+        nodes.
         """
         if not self._twins:
             return state
@@ -262,7 +266,7 @@ class States:
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """For each census, tell whether it is used by a rule of a pod that is not placed yet."""
+        """For each Census (a count of pods), tell whether a rule of a pod that is not placed yet uses it."""
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:

@@ -26,7 +26,7 @@ REPLACING = ("pre-upgrade", "pre-rollback")
 
 
 class Found(Kube):
-    """A list of objects of any kind. If the list is null, it is empty."""
+    """A list of objects of any kind. A list of null means an empty list."""
 
     items: list[kube.Named] | None = None
 
@@ -98,7 +98,10 @@ def missing_namespace(cluster: Cluster) -> str:
 
 
 def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:
-    """Return why there is no run of this name, and the next step. `find_record` reads the run's record."""
+    """Return why there is no run of this name, and what the user can do.
+
+    `find_record` reads the run's record.
+    """
     namespace, flags = cluster.target.namespace, cluster.target.helm_flags
     if is_being_replaced(cluster, release):
         words = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
@@ -121,7 +124,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
 
 
 def _replaces(pod: kube.Pod) -> bool:
-    """Tell whether the pod is still running and belongs to a hook with which Helm replaces a job."""
+    """Tell whether the pod is still running and belongs to a Helm hook that runs while Helm replaces a job."""
     hooks = (pod.metadata.annotations or {}).get(HOOK, "")
     return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
 

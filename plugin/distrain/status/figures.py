@@ -136,7 +136,7 @@ def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | Non
 
 
 def last_step(logs: Sequence[TimedLog | None]) -> float | None:
-    """Return the time of the last step of the run, which is in the first log."""
+    """Return the time of the run's last step. The first of `logs` must be the log that contains this step."""
     log = next(iter(logs), None)
     return last_time(log) if log else None
 

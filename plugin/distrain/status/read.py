@@ -144,7 +144,7 @@ def _newest_first(
 def has_ended_job(objects: Iterable[LiveObject]) -> bool:
     """Tell whether a run's job has ended.
 
-    The Job that creates the key of a Plain run ends while the run starts, so it does not count.
+    For a Plain run, a separate Job creates the SSH key. It ends while the run starts, so it does not count.
     """
     jobs = [found[1] for found in objects if not is_keygen(found)]
     return any(condition(job, word) for job in jobs for word in ENDS)

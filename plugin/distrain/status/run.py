@@ -47,9 +47,9 @@ class Observed(Struct, frozen=True):
     """The objects and logs of a run that were read.
 
     `objects` are the objects of the run's current job, and `replaced` are those of a job that is being deleted. `logs`
-    are the logs of the `speakers`. The first log has the newest step, if any log has one. `behind` says by how many
-    seconds the clock of that log's node is behind this machine's clock. `tails` are the last log lines of other ranks.
-    These tails are read only if the run seems to be stalled.
+    are the logs of the pods in `speakers`. If any log has a step, the log with the newest step comes first. `behind`
+    says by how many seconds the clock of that log's node is behind this machine's clock. `tails` are the last log lines
+    of other ranks. These tails are read only if the run seems to be stalled.
 
     `has_pods` is False if the user has no permission to read pods. `has_logs` is False if the caller asked for no logs.
     `leaving` are pods that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
@@ -214,7 +214,8 @@ def _unknown(seen: Observed, job: Job, step: float | None) -> str:
 def _state(seen: Observed, place: Place, step: float | None) -> JobState:
     """Return the state of the run.
 
-    Leave out events, and log lines of other pods, that are older than its last `step`.
+    `step` is the time of the run's last step. Leave out older events. Also leave out older log lines, except those of
+    the first pod in `seen.speakers`.
     """
     states = [workload for _, workload in in_order(seen.objects)]
     events = seen.events if step is None else events_since(seen.events, step)

@@ -31,8 +31,8 @@ class Entry(Struct):
     """A key with all of its lines, without its parent's indentation: the comments above it, and its own lines.
 
     If the value is a mapping in block style, and the schema knows it, `lines` has only the line of the key, and
-    `section` has the content. `is_close` is true for a key that is new or was the file's first key. Such a key gets an
-    empty line above it if the file has empty lines between its keys.
+    `section` has the content. `is_close` is true for a key that may lack an empty line above it: a new key, or the
+    file's first key. Such a key gets an empty line above it if the file has empty lines between its keys.
     """
 
     name: str
@@ -246,7 +246,7 @@ def _unfolded(node: yaml.MappingNode, source: str) -> Section:
 def _value_node(lines: Sequence[str]) -> yaml.Node | None:
     """Return the YAML node of the second key's value.
 
-    The first key only defines the anchors that the value uses; it comes from `_stubs`.
+    `lines` contain two keys: the key `_` from `_stubs`, which only defines anchors, and the key whose value is wanted.
     """
     node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     return node.value[1][1] if isinstance(node, yaml.MappingNode) else None

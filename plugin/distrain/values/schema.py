@@ -220,7 +220,7 @@ def _described(fault: Fault) -> str:
 
 
 def _all_forms(fault: Fault) -> str | None:
-    """If a value is a number or one special word, return all of its examples."""
+    """If a value must be a number or one special word, return all examples of the value, joined by "or"."""
     is_word = fault.rule == "pattern" and re.fullmatch(r"\^\w+\$", str(fault.limit))
     return " or ".join(map(_shown, fault.entry.get("examples") or [])) if is_word else None
 

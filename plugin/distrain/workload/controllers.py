@@ -1,8 +1,8 @@
 """Add to a job's pod templates the fields that controllers will set, if the scheduler or the API server reads them.
 
-schemas/kinds.yaml lists what operators add. What Kubernetes adds was read in the source of v1.34.4. Volumes are not
-added here: controllers add only volumes for ConfigMaps and Secrets that they create themselves, and the scheduler
-ignores such volumes.
+schemas/kinds.yaml lists what operators add. The fields that Kubernetes itself adds are listed in this module, and were
+taken from the source of v1.34.4. Volumes are not added here: controllers add only volumes for ConfigMaps and Secrets
+that they create themselves, and the scheduler ignores such volumes.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def objects(manifest: str, origin: str) -> list[Item]:
 def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
     """Give names to the objects that have only a generateName. Return all objects, and a text about each new name.
 
-    The API server appends five random letters and digits. These never include a 0, so the API server cannot generate a
-    name that this function chooses: it ends in x0001, x0002, and so on.
+    To a generateName, the API server appends five random letters and digits, but never a 0. The names that this
+    function chooses end in x0001, x0002, and so on, so the API server cannot generate the same names.
     """
     named: list[Item] = []
     generated: list[str] = []

@@ -1,8 +1,8 @@
 """Tell which gang schedulers a job needs, and which API a cluster serves if it has one of them.
 
-Only its API shows that a cluster has a gang scheduler. Every user may ask which APIs the cluster serves, but a running
-scheduler has no object with a known name. The PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions
-that are installed with the scheduler.
+A cluster has a gang scheduler if it serves the scheduler's API. Every user may ask which APIs the cluster serves. The
+scheduler's own pods cannot be looked up instead, because their names are unknown. The PodGroups of Volcano and
+scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.workload.manifest import Job
 
 
 class GangScheduler(Struct, frozen=True):
-    """A gang scheduler or queue: its name in a sentence, an API of its own, and the usual name of its scheduler."""
+    """A gang scheduler or queue: its name in messages, the API that shows it, and its usual schedulerName."""
 
     name: str
     group: str

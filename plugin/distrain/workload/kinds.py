@@ -17,7 +17,7 @@ from distrain import kube
 class InitContainer(Struct, frozen=True):
     """A container that an operator adds to the pods of a role.
 
-    With `beside`, the operator adds the container only if the job also has that role.
+    If `beside` names another role, the operator adds the container only to jobs that also have that role.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Ends(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """One API version of a kind. It has the facts about the kind, and about the first operator of this version."""
+    """One API version of a kind, with the facts about the kind and about the first operator in `operators`."""
 
     kind: str
     name: str
@@ -116,10 +116,10 @@ def _kind(facts: dict[str, Any]) -> Kind:
 
 
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts about a version.
+    """Merge all facts about one API version of a kind.
 
-    The facts come from three places: the version, the kind, and the version's first operator. If a fact is in several
-    of them, the version comes first, then the kind.
+    The facts come from three entries of kinds.yaml: the version, the kind, and the first operator in the version's list
+    `operators`. A fact of the version overrides the kind's, which overrides the operator's.
     """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}

@@ -99,10 +99,10 @@ class Job(Struct, frozen=True):
 
     The job ends when the first of its resources ends. If `from_chart` is true, distrain's chart has rendered the pods,
     so messages can name the chart's values. `created` are the objects that the manifest or the operators create.
-    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not
-    judged and may create pods. `policies` are the manifest's. `objects` are the objects that quotas count, from the
-    manifest or an operator, except for pods and `resources`. `generated` names objects whose names the API server
-    generates. `too_large` are the objects that cannot be stored.
+    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that no check
+    considers and that may create pods. `policies` are the manifest's. `objects` are the objects, apart from pods and
+    `resources`, that quotas count and that the manifest or an operator creates. `generated` names objects whose names
+    the API server generates. `too_large` are the objects that cannot be stored.
     """
 
     resources: tuple[Resource, ...]
@@ -161,7 +161,7 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Count the ranks beside the main role: the Master of a PyTorchJob, which workers.replicas includes."""
+        """Count the ranks that workers.replicas includes but that are not workers: the Master of a PyTorchJob."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
     @property
@@ -175,8 +175,8 @@ class Job(Struct, frozen=True):
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job or if
-    Kubernetes would refuse it. With `judges_all`, other resources with pods and repeated objects are errors, too.
+    Leave out Helm hooks, as they run before or after the job. Raise ValuesError if there is no job or Kubernetes would
+    refuse it. With `judges_all`, also refuse other objects if they create pods, have no name or occur twice.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -227,7 +227,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError if a resource creates pods that are not judged: the job may then not fit beside these pods."""
+    """Raise ValuesError if a resource creates pods that the check ignores: beside them, the job may not fit."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
@@ -306,7 +306,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
-    """Return the owner of the pods and the spec of each role. A kind without roles has one role without a name."""
+    """Return the owner of the pods and the spec of each role. A kind without roles has one unnamed role."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS

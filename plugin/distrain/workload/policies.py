@@ -44,7 +44,7 @@ class Policies(Struct, frozen=True):
         return {each.metadata.name: each.metadata.labels or {} for each in self.namespaces}
 
     def in_namespaces(self, namespace: str) -> Policies:
-        """Return the policies with a namespace for each quota and LimitRange: its own, otherwise `namespace`."""
+        """Return a copy in which each quota and LimitRange without a namespace has the namespace `namespace`."""
         quotas, ranges = _in(self.quotas, namespace), _in(self.limit_ranges, namespace)
         return replace(self, quotas=quotas, limit_ranges=ranges)
 

@@ -74,7 +74,7 @@ class Wording(Struct, frozen=True):
         return role.name, "the number"
 
     def size_of(self, pods: int) -> int:
-        """Convert a number of main pods to the number that the values state, which includes a PyTorchJob's Master."""
+        """Convert a number of main pods to the number in the values; for a PyTorchJob, this adds the Master."""
         return pods + (self.job.ranks_beside if self.job.from_chart else 0)
 
     def main_pods(self) -> str:

@@ -20,7 +20,9 @@ PODS = ("pods", "count/pods")
 
 
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step. `told` has the amounts in the API server's answer: requested, used and limited.
+    """Return what the user should do.
+
+    `told` has the amounts in the API server's answer: requested, used and limited.
 
     `pods` are the run's pods. Raises QuantityError if an amount in the API server's answer is not a quantity.
     """

@@ -41,14 +41,14 @@ NOT_KNOWN = "no reason is known yet"
 
 
 class Reason(Struct, frozen=True):
-    """Why a run is in its phase, and the next step. Either may be empty."""
+    """Why a run is in its phase (`why`), and what the user should do (`next`). Either may be empty."""
 
     why: str = ""
     next: str = ""
 
 
 class Place(Struct, frozen=True):
-    """The names and flags that commands in a next step contain."""
+    """The release's name and the flags for the commands that messages suggest to the user."""
 
     release: str
     helm_flags: str
@@ -161,7 +161,7 @@ def _of_rescale(phase: Phase) -> Reason:
 
 
 def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
-    """If a reason has no next step, add one: to look at the log, or at the pod that does not run."""
+    """If a reason does not say what the user should do, add it: to look at the log, or at the pod that does not run."""
     if reason.next or not found.pods:
         return reason
     waiting = next((pod.metadata.name for pod in found.pods if not runs(pod)), "")

@@ -122,7 +122,7 @@ def _explained(message: str, smaller: str) -> Cause | None:
 
 
 def _of_quota(told: re.Match[str], then: str, smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step for an exceeded quota.
+    """Return what the user should do about an exceeded quota.
 
     If an amount in the API server's answer cannot be parsed, return `then`.
     """

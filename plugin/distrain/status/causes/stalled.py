@@ -59,7 +59,8 @@ HELD = (
     (r"Timed out waiting (?P<time>\d+ ?ms) for \w+ operation to complete", "a rank has waited {time} for another one"),
     (r"watchdog (?:thread )?(?:got|is) stuck|Heartbeat monitor timed out", "a rank hangs, says NCCL's watchdog"),
 )  # fmt: skip
-# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with the next step.
+# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with what the user
+# should do.
 UNANSWERED = (
     (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if this lasts, check the DNS"),
     (r"\(the name server does not answer\)", "check the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),
@@ -131,7 +132,7 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the limit in seconds for a run in which a rank waits for the others.
+    """Return after how many seconds without a step a run is stalled, if one rank waits for the others.
 
     Return None if waiting may be normal, because a rank compiles, saves or evaluates.
     """
@@ -264,5 +265,5 @@ def _first_of(pods: Sequence[kube.Pod]) -> str:
 
 
 def next_step(waits: str) -> str:
-    """Return the next step for what the launcher waits for, or an empty text if none is known."""
+    """Return what the user should do about what the launcher waits for. Return an empty text if this is unknown."""
     return next((then for fragment, then in UNANSWERED if re.search(fragment, waits)), "")
