@@ -197,7 +197,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
     odd = f"gpus: {total} cannot be divided evenly {_among(limits)}"
     if not found:
-        return f"{odd}, and neither can any other number; change the limits on workers or on GPUs per worker"
+        return f"{odd}, and no other number fits the limits; change the limits on workers or on GPUs per worker"
     return f"{odd}; set gpus to {found}{_without_own(total, limits)}"
 
 
