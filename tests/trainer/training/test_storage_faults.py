@@ -24,7 +24,7 @@ SAMPLES, EPOCHS = 48, 12
 SIZE = 32
 # S3 is unreachable for longer than the 30 s that the watchdog allows for a step.
 SECONDS_AWAY = 45
-# In `make test`, this is the only fault injected after the outage: S3 cuts off the body of each response.
+# In `make test`, the proxy injects only this fault after the outage: it cuts off the body of each response.
 TRIED = "cut"
 
 
