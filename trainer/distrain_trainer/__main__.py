@@ -71,7 +71,7 @@ def program_of(config: Config) -> str:
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
             f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
-            "or command to a program of your own"
+            "or set command to run your own program"
         )
     under_mpirun = config.framework == "pytorch" and "OMPI_COMM_WORLD_SIZE" in os.environ
     programs = PROGRAMS[f"{config.framework} under mpirun" if under_mpirun else config.framework]
@@ -79,7 +79,7 @@ def program_of(config: Config) -> str:
         known = " or ".join(programs)
         raise ArgumentError(
             f"strategy: the trainer trains {config.framework} with {known}, not with {config.strategy}; "
-            f"set strategy: {known}, or command to a program of your own"
+            f"set strategy to {known}, or set command to run your own program"
         )
     program = programs[config.strategy]
     return f"distrain_trainer.{SERVERS.get(program, program) if holds_weights_only() else program}"

@@ -48,7 +48,7 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     else:
         cause = cause_of(os.environ, Path("/"))
     raise DeviceError(
-        f"workers.gpus: each worker asks for {asked} GPUs, and {framework} sees {visible or 'none'}: {cause}. "
+        f"workers.gpus: each worker asks for {asked} GPUs, but {framework} sees {visible or 'none'}: {cause}. "
         "To train on CPUs set workers.gpus=0"
     )
 
@@ -107,7 +107,7 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
             "admin make that runtime the node's default"
         )
     if hidden is not None:
-        return f"{driver_failure()}; or CUDA_VISIBLE_DEVICES={hidden!r} names GPUs that are missing: take it out of env"
+        return f"{driver_failure()}. Or CUDA_VISIBLE_DEVICES={hidden!r} names missing GPUs; take it out of env"
     return driver_failure()
 
 
@@ -131,7 +131,7 @@ def driver_failure() -> str:
         )
     code, version = driver.cuInit(0), ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(version))
-    told = f"the driver, for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    told = f"NVIDIA's driver (CUDA {version.value // 1000}.{version.value % 1000 // 10})"
     if code == 0:
-        return f"{told}, works, so the container got fewer GPUs than requested, or the framework's CUDA is newer"
-    return f"{told}, answers error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"
+        return f"{told} works, so the container got fewer GPUs than requested, or the framework's CUDA is newer"
+    return f"{told} fails with error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"

@@ -156,13 +156,13 @@ class Recipe:
         scale, ratio, mean, std = self.augment_scale, self.augment_ratio, self.augment_mean, self.augment_std
         if scale and not (len(scale) == 2 and 0 < scale[0] <= scale[1] <= 1):
             raise ArgumentError(
-                f"trainer.augment.scale: {_text(scale)} is not a range of shares of an image; give two ascending "
-                "numbers above 0 and up to 1, such as 0.08,1"
+                f"trainer.augment.scale: is {_text(scale)}, but must be the smallest and the largest share of an "
+                "image's area; give two ascending numbers above 0 and up to 1, such as 0.08,1"
             )
         if ratio and not (scale and len(ratio) == 2 and 0 < ratio[0] <= ratio[1] < math.inf):
             raise ArgumentError(
-                f"trainer.augment.ratio: {_text(ratio)} is not a range, or trainer.augment.scale is not set; give two "
-                "ascending numbers above 0, such as 0.75,1.33, and set the scale too"
+                f"trainer.augment.ratio: is {_text(ratio)}, but must be two ascending numbers above 0, and needs "
+                "trainer.augment.scale; give numbers such as 0.75,1.33, and set trainer.augment.scale too"
             )
         is_good = len(mean) == len(std) and all(map(math.isfinite, mean)) and all(0 < each < math.inf for each in std)
         if not is_good:

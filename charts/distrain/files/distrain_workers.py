@@ -217,7 +217,8 @@ def kubexec_agent(path: str) -> str:
             text = file.read()
     except OSError as error:
         raise LaunchError(
-            f"{path}: {error.strerror}; the operator should mount it into the launcher of an MPIJob v1 or v1alpha2"
+            f"{path}: {error.strerror}; the operator should mount this file into the launcher "
+            "of an MPIJob v1 or v1alpha2"
         ) from None
     if "/etc/hosts_of_nodes" not in text:
         return path

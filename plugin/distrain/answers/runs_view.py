@@ -124,7 +124,7 @@ class View:
         seen = last
         if error := self._silence.error:
             why, _, then = error.messages[0].partition("; ")
-            seen = f"{why}{f'; before that: {last}' if last else ''}"
+            seen = f"{why}{f'; last state before that: {last}' if last else ''}"
         return f"--timeout: the run has not reached {self._asked.goal} in {self._asked.timeout:g} s: {seen}; {then}"
 
     def _changes(self) -> Iterator[list[Run]]:

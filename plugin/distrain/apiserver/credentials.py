@@ -72,7 +72,7 @@ def sendable(value: str, what: str) -> str:
     Otherwise raise CredentialsError with a message that does not show the value.
     """
     if UNSENDABLE.search(value):
-        words = f"{what} contains a line break or another control character, which neither Helm nor kubectl would send"
+        words = f"{what} contains a line break or another control character, so Helm and kubectl would not send it"
         in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if "KUBECONFIG" in what else ""
         raise CredentialsError(f"{words}; remove it{in_yaml}")
     return value
@@ -104,8 +104,8 @@ def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
 
     def credentials(renewed: bool) -> Credentials:
         if own.expired:
-            words = "the id-token of auth-provider oidc has expired; log in again, or renew it with `kubectl version`"
-            raise UnreachableError(f"KUBECONFIG: {words}")
+            words = "the id-token of auth-provider oidc has expired"
+            raise UnreachableError(f"KUBECONFIG: {words}; log in again, or let kubectl renew it: `kubectl version`")
         return own
 
     return credentials

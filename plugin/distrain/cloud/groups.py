@@ -95,8 +95,9 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
     """Return the message that the workers perhaps do not fit even if each worker has its own node."""
     if is_possible and not group.taint:
-        room = "the GPU nodes get no taint, so other pods of the run may use the CPUs and memory that a worker needs"
-        return f"workers.tolerations: {room}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+        room = "the GPU nodes get no taint, because the workers tolerate none, and so other pods of the run may use"
+        step = f"add a toleration of {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+        return f"workers.tolerations: {room} the CPUs and memory that a worker needs; {step}"
     words = f"{needs.workers} workers do not fit on {needs.workers} nodes of type {group.instance.type}"
     return f"workers.replicas: {words}; run `helm distrain check --offline --assume-nodes` to see why"
 
@@ -160,7 +161,7 @@ def _too_small(needs: Needs, group: Group, zone: str) -> str:
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    change = "change the workers' requests, nodeSelector or affinity: no known type fits a worker"
+    change = "change the workers' requests, nodeSelector or affinity, because no known type fits a worker"
     step = f"name one of {', '.join(others)}" if others else change
     if not short:
         return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"
@@ -214,7 +215,7 @@ def _none_holds(needs: Needs, provider: str, *, efa: bool) -> str:
             least = f"{words} offers more than {rounded_down(name, most)}"
             return f"{path}: a worker requests {text(name, amount)} {name}, but {least}; lower it"
     asked = ", ".join(f"{text(name, amount)} {name}" for name, amount in _listed(needs))
-    return f"workers: {words} fits a worker ({asked}); lower this, or correct the workers' nodeSelector or affinity"
+    return f"workers: {words} fits a worker ({asked}); lower these requests, or correct the nodeSelector or affinity"
 
 
 def _listed(needs: Needs) -> list[tuple[str, int]]:

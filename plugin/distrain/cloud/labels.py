@@ -51,10 +51,10 @@ def refuse_lacking(path: str, selector: Mapping[str, str], given: Mapping[str, s
         key, value = found
         has = f"the nodes have {given[key]}" if key in given else "a node group cannot set this label"
         flag = {INSTANCE_TYPE: "--instance" if key in given else "", ZONE: "--zone"}.get(key)
-        step = f"name {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
+        step = f"give {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
         if key in SPOT:
-            step = f"remove it, or make the GPU group a spot group yourself with {SPOT[key]}"
-        raise ValuesError(f"{path}.{key}: found {value}, but {has}; {step}")
+            step = f"remove it, or create the GPU node group yourself, as a spot group with {SPOT[key]}"
+        raise ValuesError(f"{path}.{key}: asks for {value}, but {has}; {step}")
 
 
 def _is_reserved(key: str) -> bool:

@@ -62,7 +62,7 @@ def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str]
     if name and naming and name != parser.get_default("name"):
         raise ValuesError(f'{naming[0]}: the argument "{name}" already names the release; leave out one of the two')
     if not (name or naming) and (may_generate or argument.nargs is None):
-        words = f"is missing: {argument.help}{', or --generate-name' if may_generate else ''}"
+        words = f"is missing: {argument.help}{'; write it, or add --generate-name' if may_generate else ''}"
         raise ValuesError(f"NAME: {words}; see `{parser.prog} --help`")
 
 

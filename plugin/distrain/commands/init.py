@@ -217,7 +217,8 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
         looked = "" if ground.is_assumed or not ground.images else f", and no node has {name}"
-        console.say(f"no --image{looked}: image.repository is a placeholder that `helm distrain check` refuses")
+        step = "replace the placeholder in image.repository, which `check` refuses"
+        console.say(f"no --image was given{looked}; {step}")
     if ground.is_assumed and wish.gpus:
         amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"
         console.say(f"workers.cpu, workers.memory: {amounts} are assumed; correct them for your nodes")

@@ -88,9 +88,9 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
         raise ValuesError(f"RUN: {mistake}; write the name of a folder with a slash, as in ./{word}")
     found = request.record(word, endpoint, f"helm distrain report ./{word}")
     if found is None:
-        known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
+        known = f"; if you mean the local folder, write ./{word}" if os.path.isdir(word) else ""
         namespace = request.cluster.target.namespace
-        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the location"
+        words = f"there is no release of this name in namespace {namespace}; if it was uninstalled, give the location"
         raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{namespace}/{word}{known}")
     return found
 

@@ -54,8 +54,8 @@ def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[st
 
 
 def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
-    words = "the total is not divided among workers yet, and --offline does not look up the GPUs per node"
-    raise ValuesError(f"gpus: {words}; add --node-gpus N, the GPUs of a node, or --snapshot FILE")
+    words = "the total cannot be divided among workers, because --offline does not look up the GPUs per node"
+    raise ValuesError(f"gpus: {words}; add --node-gpus N, the number of GPUs per node, or --snapshot FILE")
 
 
 def _cluster(request: Request) -> tuple[str, Capabilities | None]:

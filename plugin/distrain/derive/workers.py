@@ -192,11 +192,12 @@ def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
 def _no_split(total: int, limits: Limits, room: Room) -> str:
     found = " or ".join(f"{split.total} ({split})" for split in nearest(total, limits, room.may_fit))
     if any(splits(total, limits)):
-        head = f"gpus: {total} do not fit on the nodes, which have at most {counted(room.largest, 'GPU')} each"
+        most = counted(room.largest, "GPU")
+        head = f"gpus: workers with {total} GPUs in total do not fit on the nodes, which have at most {most} each"
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
     odd = f"gpus: {total} cannot be divided evenly {_among(limits)}"
     if not found:
-        return f"{odd}, and no other total is possible either; change these limits"
+        return f"{odd}, and no other number fits the limits; change the limits on workers or on GPUs per worker"
     return f"{odd}; set gpus to {found}{_without_own(total, limits)}"
 
 
@@ -207,7 +208,7 @@ def _among(limits: Limits) -> str:
     if limits.replicas:
         return f"among {counted(limits.replicas, 'worker')} (workers.replicas)"
     most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
-    return f"among {most}workers of at most {counted(limits.largest, 'GPU')}"
+    return f"among {most}workers with at most {counted(limits.largest, 'GPU')} each"
 
 
 def _without_own(total: int, limits: Limits) -> str:

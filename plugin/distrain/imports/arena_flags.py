@@ -71,7 +71,7 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
     """
     commands = shell.commands(SUBMIT.sub("arena submit ", text))
     if commands is None:
-        raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
+        raise ValuesError(f"{origin}: contains an unclosed quote or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
     others = [
@@ -81,7 +81,8 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
         raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
-        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: is not read; write one of {', '.join(KINDS)}")
+        step = f"use one of {', '.join(KINDS)}"
+        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: cannot be imported; {step}")
     flags, repeated = _flags(found[0][3:])
     return {"kind": KINDS[kind], **flags}, [*others, *repeated]
 

@@ -238,7 +238,7 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     commands = shell.commands(text)
     if commands is None:
         raise ValuesError(
-            f"{origin}: has a quote that is not closed, or a loop; keep only the line `ks generate openmpi ...`"
+            f"{origin}: contains an unclosed quote or a loop; keep only the line `ks generate openmpi ...`"
         )
     variables: dict[str, str] = {}
     found: list[dict[str, Any]] = []

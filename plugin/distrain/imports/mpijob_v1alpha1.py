@@ -68,8 +68,8 @@ def _size(translation: Translation) -> int:
     source = translation.source
     given = [key for key in (*UNITS, "replicas") if source.get((*SPEC, key)) is not None]
     if len(given) != 1:
-        words = f"has {', '.join(given)}, which exclude each other" if given else "has no gpus and no replicas"
-        raise translation.refuse(SPEC, f"{words}; write one of {', '.join(UNITS)} and replicas there")
+        words = f"has {', '.join(given)}, but may have only one of these" if given else "has no gpus and no replicas"
+        raise translation.refuse(SPEC, f"{words}; set exactly one of the fields {', '.join(UNITS)} and replicas")
     path = (*SPEC, given[0])
     number = translation.number(path, 1)
     resource = _resource(translation)
@@ -97,7 +97,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
     most = translation.number(per_node, PER_NODE)
     if total >= most and total % most:
         raise translation.refuse(
-            path, f"is {total}, but must be a multiple of {text(per_node)} ({most}), the size of a worker; change one"
+            path, f"is {total}, but must be a multiple of {text(per_node)}, which is {most}; change one of the two"
         )
     each = min(total, most)
     if translation.source.get(per_node) is None:

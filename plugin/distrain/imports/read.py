@@ -44,8 +44,9 @@ def read(found: Found, origin: str) -> Draft:
     """Convert a source to values of the chart; raise ValuesError if its fields have a wrong form."""
     draft = _read_job(found, origin) if found.format == JOB else READERS[found.format](found.job, origin)
     if draft.namespace and not NAMESPACE.fullmatch(draft.namespace):
-        words = "a namespace's name has lower case letters, digits and -, at most 63; correct it there"
-        raise ValuesError(f"{origin}: namespace: is {quoting.literal(draft.namespace)}; {words}")
+        words = "use at most 63 lower case letters, digits and -"
+        name = quoting.literal(draft.namespace)
+        raise ValuesError(f"{origin}: namespace: is {name}, which is not a valid name; {words}")
     for name, becomes in found.others:
         draft.drop(name, becomes)
     return draft

@@ -64,9 +64,7 @@ class Translation:
         """Return the number at this path of the source; raise ValuesError if it is not a whole number above 0."""
         found = self.source.get(path, default)
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise self.refuse(
-                path, f"is {quoting.literal(found)}, and the job needs a whole number above 0; write it there"
-            )
+            raise self.refuse(path, f"is {quoting.literal(found)}, but must be a whole number above 0; correct it")
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:

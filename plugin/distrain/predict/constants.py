@@ -99,7 +99,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        words = f"that run never trained on a multiple of {work.size.slots} ranks (whole workers)"
+        words = f"in that run, the number of ranks was never a multiple of {work.size.slots}, the ranks per worker"
         raise ValuesError(f"--record: {words}; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
@@ -145,8 +145,8 @@ def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
 
 def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
     if found.compute <= 0:
-        words = f"exchanging gradients would take longer than a step of the record ({seconds:.3g} s)"
-        raise ValuesError(f"{culprit} {words}; state the bandwidth that the run had")
+        words = f"exchanging gradients would take longer than a whole step of the recorded run ({seconds:.3g} s)"
+        raise ValuesError(f"{culprit} {words}; give the bandwidth that this run had")
 
 
 def _of_fit(found: Constants) -> tuple[str, ...]:

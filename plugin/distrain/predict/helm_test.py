@@ -43,13 +43,14 @@ def read(text: str, place: str) -> Tested:
         raise ValuesError(f"{FLAG}: {place} contains no all-reduce table; give the log of the pod of `helm test`")
     ranks = int(head[1])
     if ranks < 2 or len({size for size, _ in rows}) < 2:
-        found = f"{ranks} rank" if ranks < 2 else "one size"
+        found = f"{ranks} rank" if ranks < 2 else "one tensor size"
         raise ValuesError(
-            f"{FLAG}: {place} contains only {found}, which shows no bandwidth; run `helm test` with test.workers: 2"
+            f"{FLAG}: {place} contains only {found}, so no bandwidth can be computed; "
+            "run `helm test` with test.workers: 2"
         )
     if rows[-1][1] <= rows[0][1]:
-        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; run `helm test` again"
-        raise ValuesError(f"{FLAG}: {place}: {words}")
+        words = "its largest tensor took no longer than its smallest, so no bandwidth can be computed"
+        raise ValuesError(f"{FLAG}: {place}: {words}; run `helm test` again")
     return _tested(ranks, rows)
 
 

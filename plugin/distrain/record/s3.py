@@ -177,7 +177,7 @@ def forwarding(bucket: Bucket) -> str:
     forward = f"kubectl --namespace {namespace} port-forward service/{found['name']} {LOCAL_PORT}:{port}"
     verb = "is" if found["svc"] or not found["namespace"] else "may be"
     return (
-        f"; it {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
+        f"; the endpoint {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
         f"{address.scheme}://127.0.0.1:{LOCAL_PORT}"
     )
 

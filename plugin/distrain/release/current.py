@@ -81,7 +81,8 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
         return
     if owned:
         raise RefusedError(
-            f"{name}: revision {revision.number} is {revision.status}, and the release belongs to {owned.words}"
+            f"{name}: the last revision, {revision.number}, is not deployed but {revision.status}, and only "
+            f"{owned.words} may change this release"
         )
     if revision.status == "uninstalled":
         again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
@@ -92,9 +93,9 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
         raise RefusedError(
             f"{name}: revision {revision.number} is {revision.status}: another helm command is still "
             "changing it, or was killed; "
-            f"wait for it, or go back with {back}"
+            f"wait for that command to end, or undo its changes with {back}"
         )
-    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
+    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; undo it with {back}, then try again")
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:

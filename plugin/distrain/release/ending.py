@@ -51,7 +51,7 @@ def end(
         now, names, seconds = time.monotonic(), listed([*map(named, left)]), _limit(left.values())
         if now - started > seconds:
             pods = f"`kubectl {cluster.target.kubectl_flags} get pods --selector {INSTANCE_LABEL}={release}`"
-            raise EndError(f"{release}: {names} has not ended in {seconds:g} s: {trouble}; see {pods}")
+            raise EndError(f"{release}: {names} did not end in {seconds:g} s: {trouble}; see its pods with {pods}")
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
             say(f"{names}: its pods save and end")
             reported = now

@@ -99,7 +99,7 @@ def _take_back(
         told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
         # The namespace contains objects, or the plugin could not find out whether it does.
-        stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
+        stays = f"{release.name}: the installation could not be undone: {error}; {remains(release)}"
         return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
 

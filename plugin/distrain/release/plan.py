@@ -198,21 +198,23 @@ def _ended(planned: Plan, before: Before) -> str:
         state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
     else:
         return ""
-    return f"{state}. {_made_anew(planned, before)}, under the same name: {_again(before)}"
+    return f"{state}. {_made_anew(planned, before)} under the same name: {_again(before)}"
 
 
 def _made_anew(planned: Plan, before: Before) -> str:
     """Return how to run the job once more."""
     if before.owner:
-        return f"Remove the release from git, let {before.owner} delete it, and add it again"
+        return f"Remove the release from git, wait until {before.owner} has deleted it, and add it again"
     return f"`helm uninstall {planned.release} {before.helm_flags}` and install the release again"
 
 
 def _again(before: Before) -> str:
     if before.values.get("command"):
-        return "it runs your command again"
+        return "the new job runs your command again"
     obstacle = resume.obstacle(before.values, before.values)
-    return f"it trains from the start, as {obstacle}" if obstacle else "it goes on from its last checkpoint"
+    if obstacle:
+        return f"the new job trains from the start, because {obstacle}"
+    return "it goes on from its last checkpoint"
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
@@ -332,5 +334,5 @@ def _next(planned: Plan, *, has_trainer: bool) -> str:
     if not has_trainer:
         return f"{job} runs your command anew"
     if planned.starts_over:
-        return f"{job} trains from the start, as {planned.starts_over}"
+        return f"{job} trains from the start, because {planned.starts_over}"
     return f"{job} goes on from the last checkpoint"

@@ -104,23 +104,23 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
     """
     namespace, flags = cluster.target.namespace, cluster.target.helm_flags
     if is_being_replaced(cluster, release):
-        words = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
-        return f"{words}; try again in some seconds, or see `helm history {release} {flags}`"
+        gone = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
+        return f"{gone}; try again in some seconds, or see `helm history {release} {flags}`"
     if not _list(cluster, paths.of_kind("v1", "Secret", namespace), f"owner=helm,name={release}"):
-        if words := missing_namespace(cluster):
-            return words
-        words = f"{release}: there is no run of this name in namespace {namespace}"
-        return f"{words}; `helm distrain status {flags}` lists the existing runs"
+        if missing := missing_namespace(cluster):
+            return missing
+        unknown = f"{release}: there is no run of this name in namespace {namespace}"
+        return f"{unknown}; `helm distrain status {flags}` lists the existing runs"
     if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
         again = f"`helm distrain upgrade {release} --reuse-values {flags}` creates the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
             then = rest if recorded.has_finished(record) else again
             return f"{release}: according to its record, the run {ended}; its job was removed since; {then}"
-        words = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
-        return f"{words}; {again}"
+        removed = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
+        return f"{removed}; {again}"
     words = f"{release}: is a Helm release, but has no job of distrain's chart"
-    return f"{words}; `helm status {release} {flags}` describes it"
+    return f"{words}; `helm status {release} {flags}` describes the release"
 
 
 def _replaces(pod: kube.Pod) -> bool:

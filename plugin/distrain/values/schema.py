@@ -159,7 +159,7 @@ def _retype(fault: Fault, needed: Iterable[str]) -> str:
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
         if abs(int(found[:LONGEST_NUMBER])) > LARGEST:
-            return ". It is too large; write a smaller number"
+            return ". The number is too large; write a smaller number"
         return f". Write {found} without quotes, and with --set in place of --set-string"
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
         return (

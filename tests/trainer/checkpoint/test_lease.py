@@ -175,7 +175,7 @@ def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(sto
 
     assert third.head.generation == 3
     for former in (A, B):
-        with pytest.raises(FencedError, match=r"job run-a has taken .* over; this job must not go on"):
+        with pytest.raises(FencedError, match=r"job run-a has taken over .*; this job must stop"):
             take(store, former)
 
 

@@ -112,10 +112,10 @@ def require_same_model(fields: Fields, start: Fields) -> None:
                 f"{found.type_name}{list(found.shape)}" if found else "absent"
                 for found in (before.get(name), now.get(name))
             )
-            change = " before a training step and ".join(texts)
+            change = " before and ".join(texts)
             raise ArgumentError(
-                f"trainer.model: {name} is {change} after it, but a step must not add or remove arrays, or change "
-                "their type or shape; create it when the model is built, and keep its type and shape"
+                f"trainer.model: {name} is {change} after a training step, but a step must not add or remove arrays, "
+                "or change their type or shape; create each array when the model is built, and keep its type and shape"
             )
 
 

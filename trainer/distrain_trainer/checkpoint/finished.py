@@ -48,7 +48,7 @@ def say_if_longer(config: Config, subject: Subject, at: Position | End, say: Say
     if _steps_left(config, subject, at) < 0:
         say(
             f"trains no further: {_length_of(config)}, but step {at.step} ({at.samples} samples) is already done; the "
-            "model is the one after that step"
+            f"model stays as it was after step {at.step}"
         )
 
 

@@ -200,7 +200,7 @@ def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
 
 def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
     if mine.shares_pods(head.retired):
-        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over; this job must not go on")
+        raise FencedError(f"{store.value}: job {head.job} has taken over {store.uri}; this job must stop")
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:

@@ -77,7 +77,7 @@ def newest_good(
                 of_newer = of_newer or f"{store.value}: {store.path(name)} cannot be read: {error}"
     if of_newer:
         raise CheckpointError(
-            f"{of_newer}; go on with the trainer that wrote it, or set checkpoint.resume to never to begin anew"
+            f"{of_newer}; continue with the trainer that wrote it, or train from the start with checkpoint.resume=never"
         )
     say(f"checkpoint: no checkpoint in {store.uri} can be read; the training begins anew")
     return None

@@ -197,7 +197,7 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
         raise DataError(f"data.uri: {path} does not map each shard to its number of samples; write it as in {example}")
     if sizes.keys() != set(tars):
         odd = min(sizes.keys() ^ set(tars))
-        where = "is listed, but is not there" if odd in sizes else "is there, but is not listed"
+        where = "is in the list, but not in the folder" if odd in sizes else "is in the folder, but not in the list"
         raise DataError(f"data.uri: {path} does not match its folder: {odd} {where}; correct the list or the folder")
     return dict(sizes)
 
@@ -283,7 +283,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def _class_number(content: bytes, name: str) -> int:
     text = content.decode(errors="replace").strip()
     if not (text.isascii() and text.isdecimal()):
-        raise DataError(f"data.uri: {name} holds {text[:20]!r} and no class number; write one, counted from 0")
+        raise DataError(f"data.uri: {name} holds {text[:20]!r} instead of a class number; write 0 or more")
     return int(text)
 
 

@@ -107,7 +107,7 @@ class Progress:
             f"trainer.maxBadSteps is {most})"
         )
         if step == self.steps:
-            raise DivergedError(f"trainer.learningRate: {cure} (the last {bad_steps} of the run's {step} steps)")
+            raise DivergedError(f"trainer.learningRate: {cure} (the last {bad_steps} of {step} steps were left out)")
 
     def _record_step(self, figures: dict[str, Any], loss: float) -> None:
         run, names = self.run, ("step", "epoch", "samples", "images_per_second", "images_per_second_mean")

@@ -166,6 +166,6 @@ def _load(run: Run, found: Checkpoint, spans: Sequence[Span]) -> None:
     run.resumed_from = found.name
     run.log.print(
         f"resumed from {found.name}: step {run.position.step}, {run.position.samples} samples, "
-        f"on {group.size} ranks (before {found.manifest.ranks})"
+        f"on {group.size} ranks (saved on {found.manifest.ranks})"
     )
     finished.say_if_longer(run.config, run.subject, run.position, run.log.print)

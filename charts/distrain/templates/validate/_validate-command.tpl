@@ -38,7 +38,7 @@ distrain.validate.command.starter
 {{- end -}}
 {{- with $starter -}}
 {{- $more := $.Job.usesMpi | ternary " (options of mpirun belong in mpi.flags)" "" -}}
-{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from your own script if each rank has to start more ranks\n" . . $more -}}
+{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself: it runs this command once per rank; leave out %s and its options%s, or call it in your own script if each rank has to start more ranks\n" . . $more -}}
 {{- end -}}
 {{- end }}
 

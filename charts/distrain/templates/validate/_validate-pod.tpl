@@ -17,7 +17,7 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
+{{- printf "distrain: network.rdma.resource: %q adds the capability IPC_LOCK to the pods, which podSecurity %s forbids; --set podSecurity=privileged, or, if the nodes set no limit on locked memory, request the resource in workers.resources.limits instead, which adds no capability\n" . $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -110,7 +110,7 @@ distrain.validate.pod.container
 {{- $job := .root.Job -}}
 {{- if eq (.container.restartPolicy | default "") "Always" -}}
 {{- if semverCompare "<1.28" ($job.facts.dropsFieldsSince | default "1.99") -}}
-{{- printf "distrain: %s.restartPolicy: the operator of %s %s ignores this field, so the job would wait until the container ends; remove the field\n" .at $job.kind $job.version -}}
+{{- printf "distrain: %s.restartPolicy: the operator of %s %s ignores this field, so the container would not run as a sidecar, and the main container would start only after it has ended; remove the field\n" .at $job.kind $job.version -}}
 {{- else if and $job.isReal (semverCompare "<1.29-0" .root.Capabilities.KubeVersion.Version) -}}
 {{- printf "distrain: %s.restartPolicy: native sidecars need Kubernetes 1.29 or newer, and this cluster has %s; remove it\n" .at .root.Capabilities.KubeVersion.Version -}}
 {{- end -}}

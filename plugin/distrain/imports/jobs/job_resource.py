@@ -120,14 +120,14 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     if kind == "MXJob" and draft.ledger.get(("spec", "jobMode"), "MXTrain") != "MXTrain":
         mode = draft.ledger.get(("spec", "jobMode"))
         raise ValuesError(
-            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; "
-            "import a job with MXTrain there"
+            f"{origin}: spec.jobMode: {quoting.value(mode)} only tunes operators (kernels) and trains no model; "
+            "import a job whose jobMode is MXTrain"
         )
     draft.know(("spec", "jobMode"))
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
         found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
-        words = f"found {found}, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there"
+        words = f"found {found}, but an MPIJob must have exactly one, which runs mpirun; set its replicas to 1"
         raise ValuesError(f"{origin}: {path}.Launcher: {words}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):
@@ -141,7 +141,7 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
             raise ValuesError(f"{origin}: {place}: must be a mapping of keys; correct it there")
         count = Ledger(specs[name]).get(("replicas",), 1)
         if not isinstance(count, int) or isinstance(count, bool):
-            words = f"is {quoting.literal(count)}, but must be a whole number; correct it"
+            words = f"is {quoting.literal(count)}, but the number of replicas must be whole; correct it"
             raise ValuesError(f"{origin}: {place}.replicas: {words}")
 
 

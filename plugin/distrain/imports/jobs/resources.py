@@ -82,7 +82,7 @@ def _whole(draft: Draft, path: Path) -> int:
         number, rest = 0, 1
     if rest or number < 0:
         raise draft.refuse(
-            path, f"is {quoting.value(amount)}, and a worker has a whole number of GPUs; write one there"
+            path, f"is {quoting.value(amount)}, but the GPUs of a worker must be a whole number; correct it"
         )
     return number
 

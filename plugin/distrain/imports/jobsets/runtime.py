@@ -34,10 +34,10 @@ def refuse_reference(job: dict[str, Any], origin: str) -> None:
     group = Ledger(job).get(("spec", "runtimeRef", "apiGroup")) or GROUP
     if group != GROUP or kind not in RUNTIMES:
         words = (
-            f"names a {quoting.key(kind)} of {quoting.key(group)}, and the import reads "
+            f"refers to a {quoting.key(kind)} of {quoting.key(group)}, but the import supports only "
             f"{' and '.join(RUNTIMES)} of {GROUP}"
         )
-        raise ValuesError(f"{origin}: spec.runtimeRef: {words}; name one of them")
+        raise ValuesError(f"{origin}: spec.runtimeRef: {words}; refer to one of these kinds")
     if not name:
         raise ValuesError(f"{origin}: spec.runtimeRef.name: is missing, so the TrainJob has no pods; write it there")
 

@@ -104,8 +104,9 @@ def _policy(translation: Translation) -> str:
     others = [key for key in found if key not in (*KINDS, "numNodes")]
     if len(known) == 1 and not others:
         return known[0]
-    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "names no launcher"
-    raise translation.refuse(POLICY, f"{words}, but distrain runs only torch and mpi; start the ranks with one of them")
+    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "has neither torch nor mpi"
+    limit = "but distrain can start ranks only with torch or mpi"
+    raise translation.refuse(POLICY, f"{words}, {limit}; set one of the two")
 
 
 def _framework(translation: Translation, policy: str) -> None:
@@ -134,10 +135,11 @@ def _jobs_of(
             return trains, launcher
     if trains is None:
         words = (
-            f"has {', '.join(map(quoting.key, named))}, but none has the name node, or the label "
-            "trainjob-ancestor-step: trainer"
+            f"has {', '.join(map(quoting.key, named))}, but none of these jobs is named node or has the "
+            "label trainjob-ancestor-step: trainer"
         )
-        raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}, so nothing trains; correct it there")
+        step = "add that name or label to the job that trains"
+        raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}; {step}")
     return trains, None
 
 

@@ -68,7 +68,7 @@ def _whole(draft: Draft, key: str) -> int:
     least = _thousands(number[1], number[2]) if number else 0
     if not number or least < 1 or (number["more"] and key != "nodes"):
         given = "has no value" if found == SET else f"is {quoting.value(found)}"
-        words = f"{given}, and a job needs a whole number above 0; write one there"
+        words = f"{given}, but must be a whole number above 0; correct it"
         raise ValuesError(f"{_place(draft, key)}: {words}")
     if number["most"] and _thousands(number["most"], number["unit"]) < least:
         words = f"is {quoting.value(found)}, a range whose end is below its beginning; correct it there"
@@ -96,8 +96,8 @@ def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
             continue
         gpus = sum(number for number, _ in found) * share
         if abs(gpus - round(gpus)) > 1e-9:
-            words = f"is {quoting.value(draft.ledger.get((key,)))}, which gives each of {nodes} nodes no whole number"
-            raise ValuesError(f"{_place(draft, key)}: {words} of GPUs; ask for another number there")
+            words = f"is {quoting.value(draft.ledger.get((key,)))}, so the GPUs of each of {nodes} nodes would"
+            raise ValuesError(f"{_place(draft, key)}: {words} not be a whole number; ask for another number of GPUs")
         draft.carry(("workers", "gpus"), round(gpus), (key,))
         for _, kind in found:
             if kind:
