@@ -84,8 +84,9 @@ class Work:
     def slot_in(self, memory: mmap.mmap, slot: int) -> ctypes.Array[ctypes.c_ubyte]:
         return (ctypes.c_ubyte * self.batch_bytes).from_buffer(memory, slot * self.slot_bytes)
 
-    def images_in(self, slot: ctypes.Array[ctypes.c_ubyte]) -> Pixels:
-        return np.frombuffer(slot, dtype=np.float32).reshape((self.config.batch_size, *self.dataset.shape))
+    def images_in(self, slot: Any) -> Pixels:
+        pixels: Pixels = np.frombuffer(slot, dtype=np.float32)
+        return pixels.reshape((self.config.batch_size, *self.dataset.shape))
 
 
 def batches_from_beside(
