@@ -1,4 +1,7 @@
-"""Find the texts that a Python expression can evaluate to, without running it. `…` stands for each unknown part."""
+"""Find the texts that a Python expression can evaluate to, without running it.
+
+An unknown part of a text is shown as `…`.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ class Modules:
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
-        """Return the module that defines a function or method of this name, or None unless exactly one module does."""
+        """Return the only module that defines a function or method of this name.
+
+        Return None if there is no such module, or more than one.
+        """
         owners = self._owners.get(function, set())
         return next(iter(owners)) if len(owners) == 1 else None
 
@@ -115,7 +121,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression stands: its module, and the function that contains it (None: no function)."""
+    """The place of an expression in the code: its module, and the function that contains it (None at module level)."""
 
     modules: Modules
     module: str
@@ -174,17 +180,17 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 
 
 def _within_text(found: list[str]) -> list[str]:
-    """Return the texts that one part of a text can have.
+    """Return the possible texts for one part of a message.
 
-    If each alternative is a single word, such as `line` and `lines`, return only UNKNOWN.
+    If all of them are single words, such as `line` and `lines`, return only UNKNOWN.
     """
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 
 
 def _joined(parts: list[list[str]]) -> list[str]:
-    """Combine each text of a part with each text of the other parts.
+    """Return all texts that arise when one alternative is chosen for each part and the parts are joined.
 
-    If that gives more than MOST texts, put UNKNOWN in place of each part that has alternatives.
+    If there are more than MOST such texts, replace each part that has alternatives by UNKNOWN.
     """
     if prod(map(len, parts)) > MOST:
         parts = [part if len(part) == 1 else [UNKNOWN] for part in parts]
@@ -224,9 +230,9 @@ def _returned(name: str, scope: Scope) -> Iterable[str]:
 
 
 def _home(name: str, scope: Scope) -> tuple[str | None, str]:
-    """Return the module in which a name is defined, and the name that it has there.
+    """Return the module that defines a name, and the original name there if the import renames it.
 
-    The module of a method is known only if no other module defines a method of this name.
+    For a method, return the module only if no other module defines a method of the same name.
     """
     own = scope.modules[scope.module]
     if name in own.functions or name in own.constants:

@@ -31,8 +31,8 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 class Part:
     """A part of distrain written in Python: its folder, its errors' base classes, and the program that prints them.
 
-    `common` describes all errors of the part. If it is empty, the docstring of each error class describes its errors.
-    `lines` maps the heading of a group of messages to the functions that print them.
+    `common` is one description for all error classes of the part. If `common` is empty, each error class is described
+    by its own docstring. `lines` maps the heading of a group of messages to the functions that print them.
     """
 
     who: str
@@ -73,7 +73,10 @@ COLUMNS = ("finding", "next step")
 
 @dataclass(frozen=True)
 class Site:
-    """A call that creates an error or prints a line: the function's name, the texts of the arguments, and the place."""
+    """A call that creates an error or prints a line.
+
+    It has the function's name, the texts of the arguments, and the position in the code.
+    """
 
     called: str
     texts: tuple[str, ...]
@@ -118,7 +121,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 @cache
 def sites_of(part: Part) -> list[Site]:
-    """Return the calls that create an error of this part or call a function in its `lines`."""
+    """Return the calls in this part that create an error, or that print a line with a function in `lines`."""
     modules = modules_of(part.folder, part.package)
     names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
     found = []
@@ -143,7 +146,10 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words and a finding. Other texts only pass on another message."""
+    """Return whether a text is a message: it has at least two words, and the part before its first `;` is not empty.
+
+    Any other text only forwards a message that is written elsewhere.
+    """
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and not re.search(r"(^|: );", text)
 
 

@@ -47,7 +47,10 @@ def picture() -> str:
 
 
 def _kind(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the diagram's lines for a kind: its operator, and each role with the script that is process 1 of a pod."""
+    """Yield the diagram's lines for one kind of job: its operator and its roles.
+
+    Each role's line names the script that runs as process 1 of the role's containers.
+    """
     name, starter = facts["name"], facts.get("starter", "")
     operators = facts["versions"][0]["operators"] if facts["versions"] else ["Kubernetes itself"]
     yield f"server -- {operators[0]} --> {name}"

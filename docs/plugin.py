@@ -73,7 +73,10 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Put a backslash before each bar in the text of a table cell. A bar without a backslash would end the cell."""
+    """Put a backslash before each bar in the text of a table cell.
+
+    Markdown would read a bar without a backslash as the end of the cell.
+    """
     return words.replace("|", "\\|").replace("%%", "%")
 
 

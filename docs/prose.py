@@ -1,7 +1,8 @@
 """Draw random sentences from comments, messages and pages, to count those that must be read twice: `make bench-prose`.
 
-The sentences come from five places: Python's comments and docstrings, messages, the comments of templates and values,
-and pages. About the same number of sentences is drawn from each of these kinds. The same seed draws the same sentences.
+The sentences come from comments and docstrings of Python code and of tests, from messages, from comments of templates
+and values files, and from pages. The draw takes about the same number of sentences from each of these kinds. The same
+seed draws the same sentences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replace the generated part of a Markdown page, which stands between two comments."""
+"""Replace the part of a Markdown page that is generated, between two comments."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def build() -> str:
 
 
 def direct(schema: Schema) -> Schema:
-    """If a definition is only a reference to another one, refer to the other one directly."""
+    """If a definition A is only a reference to a definition B, replace each reference to A with a reference to B."""
     aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
     text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
     found: Schema = json.loads(text)
@@ -67,10 +67,10 @@ def direct(schema: Schema) -> Schema:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Allow null for the keys that values.yaml leaves out. For them, null means the same as leaving out the key.
+    """Allow null for the keys that values.yaml leaves out. For these keys, null means the same as leaving out the key.
 
-    If a value is null, Helm removes the key only if values.yaml contains it. Neither the YAML schema nor docs/values.md
-    mentions this.
+    Helm itself removes a key with the value null only if values.yaml contains the key. This rule is not in the YAML
+    schema or in docs/values.md.
     """
     definitions = dict(schema["definitions"])
     for name in OPTIONAL_MAPS:
@@ -126,9 +126,9 @@ def _dumped(entry: Any) -> str:
 
 
 def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
-    """If an entry has rules beside its $ref, merge the definition into the entry.
+    """If a reference ($ref) has rules beside it, replace it with the definition, merged with these rules.
 
-    Also put the definitions in `always` in the place of every reference to them.
+    Also replace each reference to a definition in `always` with the definition itself.
     """
     if isinstance(entry, list):
         return [merged(each, definitions, always) for each in entry]
@@ -140,7 +140,7 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
 
 
 def without_copies(schema: Schema) -> Schema:
-    """If several lists or maps in the definitions are equal, replace them by one definition.
+    """If several lists or maps in the definitions are equal, replace each with a reference to one new definition.
 
     Each entry of a schema costs Helm time.
     """
@@ -172,7 +172,10 @@ def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
-    """Replace each list or map in the entry by a reference if it has a name, except the one named `own`."""
+    """Replace each list or map in the entry of the definition `own` with a reference, if `names` has a name for it.
+
+    The entry itself stays if its name is `own`, because it would otherwise refer to itself.
+    """
     if not isinstance(entry, dict):
         return entry
     name = names.get(_dumped(_rules(entry)))
@@ -187,7 +190,7 @@ def _rules(entry: Schema) -> Schema:
 
 
 def inlined(schema: Schema) -> Schema:
-    """If a definition has only one reference, put the definition in place of the reference.
+    """If only one reference to a definition exists, replace this reference with the definition.
 
     Helm compiles references too.
     """
@@ -231,10 +234,10 @@ def _definition(entry: Schema) -> str:
 
 
 def with_required(schema: Schema, definitions: Schema) -> Schema:
-    """Let the schema require the keys that the templates need.
+    """Require the keys that the templates need.
 
-    Helm removes a key that the user sets to null. The templates would then miss a value that they need, for example a
-    number.
+    If a user sets a key to null, Helm removes the key. Without this rule, the templates would then miss a value, for
+    example a number.
     """
     if "properties" not in schema or "default" in schema:
         return schema

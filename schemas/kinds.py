@@ -20,7 +20,7 @@ TARGETS = (
 
 
 def build() -> str:
-    """Return the text of a copy. The same YAML gives the same bytes."""
+    """Return the content of each copy: the facts as JSON. The same YAML gives the same bytes."""
     return json.dumps(yaml.safe_load(SOURCE.read_text(encoding="utf-8")), indent=1) + "\n"
 
 

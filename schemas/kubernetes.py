@@ -1,8 +1,8 @@
 """Write schemas/kubernetes.json: definitions of the Kubernetes fields in the values, from the OpenAPI description.
 
 After lab/builds/go/kubernetes has moved to another release, run `python -m schemas.kubernetes`. The file is in git, so
-that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server does not
-refuse them: it drops them, or stores them in a custom resource.
+that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server accepts
+unknown fields: it drops them, or stores them in a custom resource.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Counted = tuple[int, int]
 def counted(model: Model) -> list[Counted]:
     """Return the layers that have parameters.
 
-    A residual block counts as one layer. The last layer is the classifier.
+    A residual block is treated as one layer. The last layer is the classifier.
     """
     return list(_layers(model))
 

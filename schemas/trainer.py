@@ -1,8 +1,8 @@
 """Pack the trainer into the chart, for `trainer.delivery: chart`: `python -m schemas.trainer`.
 
 The archive is in a ConfigMap. Helm stores it twice in the Secret of each release: in the chart and in the manifest. So
-the archive must be small, and bzip2 compresses it as a whole. Python can import from a zip file without unpacking it,
-but the zip file would be twice as large. The same sources give the same bytes.
+the archive must be small, and bzip2 compresses all files together. Python could import from a zip file without
+unpacking it, but a zip file would be twice as large as this archive. The same sources give the same bytes.
 """
 
 from __future__ import annotations

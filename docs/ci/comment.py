@@ -36,7 +36,7 @@ class CommentError(Exception):
 class Service:
     """The API of a code host: URLs, HTTP method and login for comments.
 
-    In `one_comment`, {} stands for a comment's id.
+    In the URL `one_comment`, {} is the placeholder for a comment's id.
     """
 
     comments: str
@@ -46,9 +46,10 @@ class Service:
     user: str = ""
 
     def is_own(self, comment: dict[str, Any], user: Any) -> bool:
-        """Tell whether this script wrote the comment. Anyone can write the marker, so the author must match, too.
+        """Tell whether this script wrote the comment.
 
-        The API gives null as the author if the account was deleted.
+        Anyone can write a comment with this script's marker, so check the author, too. The API gives null as the author
+        if the account was deleted.
         """
         place, key = ("author", "id") if self.user else ("user", "login")
         author = (comment.get(place) or {}).get(key)

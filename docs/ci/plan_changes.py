@@ -5,8 +5,8 @@ Each run has a values file, and the file's name without .yaml is the name of the
 two commits, `helm distrain upgrade --dry-run --from` plans the change. The plan needs no cluster. With --snapshot FILE,
 each run is also checked against a file from `helm distrain snapshot`.
 
-The comment goes to stdout. The exit code is 0, or 1 if the plugin refuses a run or the run can never fit, or 2 for
-wrong arguments. The script needs only Python 3.10, git and the plugin.
+The comment goes to stdout. The exit code is 1 if the plugin refuses a run or if a run can never fit, 2 for wrong
+arguments, and otherwise 0. The script needs only Python 3.10, git and the plugin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ VERDICTS = (0, 10, IMPOSSIBLE, 12)
 class Change:
     """The paths of a run's values file before and after a change.
 
-    A path is None if the run does not exist before or after the change.
+    `before` is None if the change adds the run, and `after` is None if the change removes the run.
     """
 
     before: str | None
@@ -150,7 +150,10 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether a file's content changes. For a symbolic link, its target counts."""
+        """Tell whether a file differs between the two commits.
+
+        A symbolic link counts as changed if the file to which it points has changed.
+        """
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))
@@ -282,7 +285,10 @@ class Planner:
         )
 
     def _failed(self, path: str, done: subprocess.CompletedProcess[str]) -> Section:
-        """Return the section of a run that the plugin refuses, with the plugin's messages."""
+        """Return the comment's section for a run whose plugin command failed.
+
+        The section quotes the plugin's error messages.
+        """
         words = done.stderr.strip() or f"the plugin ended with {done.returncode} and no message"
         for file, name in self._shown.items():
             words = words.replace(file, name)

@@ -1,8 +1,8 @@
 """Measure how fast the trainer's data layer delivers images, and whether it is fast enough for the models.
 
-The first figure is the speed at which the data layer delivers images without a model. No training can be faster. The
-second figure is a model's speed on real data from S3, divided by its speed on synthetic images of the same size.
-Synthetic images need no storage. `PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
+The first figure is the speed at which the data layer delivers images without a model. This speed is the upper limit for
+any training. The second figure is a model's speed on real data from S3, divided by its speed on synthetic images of the
+same size. Synthetic images need no storage. `PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _rate(framework: str, options: Sequence[str], server: Server) -> float:
 def _write(folder: Path) -> dict[str, str]:
     """Write the images in each format into a folder of its own.
 
-    Return the folders: description of the format -> folder.
+    Return a dict that maps each format's description to its folder.
     """
     (folder / "digits").mkdir(parents=True)
     write_digits(folder / "digits")

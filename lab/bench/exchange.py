@@ -1,13 +1,15 @@
-"""Measure how much of the gradient exchange the backward pass hides: VGG16, two workers, 1 Gbit/s.
+"""Measure how much of the gradient exchange happens during the backward pass: VGG16, two workers, 1 Gbit/s.
 
 First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
-second rank would. Then two workers train over links that tc slows down. A step takes `together` seconds. Over the same
-links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. For K bytes of
-gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
+second rank would. Then two workers train together, over links that tc slows down. Each step takes `together` seconds.
+Over the same links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. In
+a ring all-reduce of K bytes among N ranks, each rank sends 2(N-1)K/N bytes. The hidden time is the part of the exchange
+that overlaps with the backward pass:
 
     hidden = alone + exchange - together.
 
-The exchange cannot be hidden for longer than it takes, and not for longer than the backward pass takes.
+An exchange can be hidden only during the backward pass, so the hidden time is at most the exchange's own time, and at
+most the time of the backward pass.
 
 The backward pass is two thirds of the computation of a step. For each matrix product of the forward pass, the backward
 pass computes two products: the gradient of the weights, and the gradient of the layer's input.
@@ -44,7 +46,7 @@ def main(frameworks: list[str]) -> int:
 
 
 def _hidden(framework: str) -> float:
-    """Return the hidden part of the exchange, as a share of the time that can be hidden."""
+    """Return how much of the exchange's time is hidden, as a fraction of the longest time that could be hidden."""
     alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible

@@ -1,7 +1,8 @@
 """`make bench-demo`: measure a first demo, which starts with empty caches, and a second demo.
 
 The bench uses empty caches in temporary folders, and removes them at the end. Debian packages stay installed, so the
-bench does not measure their download. Both cores should be idle, because the first demo compiles for most of its time.
+bench does not measure their download. Run the bench on an idle machine: the first demo compiles for most of its time,
+and other programs would slow it down.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measure how long the plugin takes to start, compared with a Python that does nothing.
 
-The bench runs the packaged plugin in its own Python environment, as Helm does. Each figure is the median of a command's
-time, divided by the median of Python's time. The programs run alternately, so that other load on the machine slows all
-of them down equally.
+The bench runs the packaged plugin in its own Python environment, as Helm does. Each figure is a ratio: the median time
+of a command, divided by the median time of the empty Python program. The programs run alternately, so that other load
+on the machine slows all of them down equally.
 """
 
 from __future__ import annotations

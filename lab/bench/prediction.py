@@ -3,8 +3,8 @@
 A prediction needs the speed of a single worker. To measure this speed, one worker trains while another run keeps the
 second core as busy as a second rank would. Then tc limits the workers' links to three rates, one after the other. At
 each rate, the all-reduce of `helm test` measures the bandwidth and latency between the workers. For each rate, the
-bench compares two medians: of the predictions from five tests, and of five real runs. The bench exits with 1 if a
-prediction is wrong by more than 10 %.
+bench compares the median prediction (from five tests) with the median speed of five real runs. The bench exits with 1
+if a prediction is wrong by more than 10 %.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `PYTHONPATH=trainer python -m lab.bench.read_ahead` starts an S3 server behind a proxy, which delays each answer by 50
 ms and limits each connection to 90 MB/s. A bare client and the trainer take turns to read all shards through the proxy,
 with the same library, request size and number of concurrent requests. The bare client discards the data. The trainer
-unpacks the tar files and shuffles, but does not decode. The bench fails if the trainer is slower than SHARE of the bare
-client's speed and slower than GOAL images/s.
+unpacks the tar files and shuffles, but does not decode. The bench fails if the trainer is slower than both limits:
+SHARE of the bare client's speed, and GOAL images/s.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _upload(server: Server, folder: Path) -> dict[str, int]:
 
 
 def _images() -> Iterator[tuple[bytes, int]]:
-    """Yield the same image repeatedly, with padding after its end. Decoders ignore the padding."""
+    """Yield the same image again and again, padded with dots to BYTES bytes. Decoders ignore the padding."""
     [(image, label)] = photographs(1, size=224, classes=8)
     return itertools.repeat((image.ljust(BYTES, b"."), label))
 

@@ -1,8 +1,8 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints for `check` the total time, the memory and the time of the first request. It also
-prints how long a bare reader takes, which does not decode the pods. First the server sends pods in protobuf, then only
-in JSON. The bench installs the packaged plugin as Helm installs it.
+`python -m lab.bench.reading` prints for `check` the total time, the memory and the time of the first request. For
+comparison, it prints the time of a bare reader: a client that fetches all pods without decoding them. First the server
+sends pods in protobuf, then only in JSON. The bench installs the packaged plugin as Helm installs it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Server:
     authority: Path
 
     def first_request(self) -> float:
-        """Return the time at which the server received the first request since the last call of this function."""
+        """Return when the server received its first request since this function was last called."""
         context = ssl.create_default_context(cafile=str(self.authority))
         with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
             return float(json.load(answer)["monotonic"] or "nan")
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def _tell_of_reading(form: str, program: str, manifest: Path, server: Server) -> tuple[float, float]:
-    """Print how long reading all pods in this format takes, and how much memory.
+    """Measure reading all pods in this format, and print the time and the memory.
 
     Return the seconds and the megabytes that all processes of `check` need.
     """

@@ -54,7 +54,7 @@ def _without_schema(chart: Path) -> Path:
 
 
 def _ratio(helm: str, other: Path, *flags: str) -> float:
-    """Return the median ratio of two durations of `helm template`: with distrain's chart, and with the other chart."""
+    """Time `helm template` with distrain's chart and with the other chart in turn. Return the median ratio."""
     ours = [str(CHART), "--values", str(VALUES)]
     return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 

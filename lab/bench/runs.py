@@ -1,4 +1,4 @@
-"""Run jobs of the chart on the lab for a benchmark, on request over slow links, and return their logs."""
+"""Run jobs of the chart on the lab for a benchmark, and return their logs. The network links can be slowed down."""
 
 from __future__ import annotations
 

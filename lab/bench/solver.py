@@ -1,11 +1,12 @@
-"""Measure how long the solver takes without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
+"""Measure the solver alone, without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
-The first cluster has 5,000 nodes in three zones and 100 racks. Other pods of many sizes already run on them. The first
-job is a gang of 1,024 workers and a launcher, with the scheduling rules that users typically set.
+The first cluster has 5,000 nodes in three zones and 100 racks. On these nodes, pods of other jobs already use resources
+in many different amounts. The first job is a gang of 1,024 workers and a launcher, with the scheduling rules that users
+typically set.
 
-Then the bench tries jobs on which the solver uses its whole search budget: all nodes are different, and the job has
-several rules or many roles. For these jobs, the bench also prints the memory. The bench fails if the two runs of the
-solver that a verdict may need can take longer than the limits.
+Then the bench tries jobs that use up the solver's search budget: all nodes are different, and the job has several rules
+or many roles. For these jobs, the bench also prints the memory. A verdict may need two runs of the solver, so the bench
+fails if two runs can exceed the limits.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def _measured(nodes: list[Node], roles: Job) -> tuple[float, float, str]:
 
 
 def _decided(nodes: list[Node], roles: Job) -> object:
-    """Decide whether the whole job fits. `judge` does the same before it tries fewer workers."""
+    """Decide whether the whole job fits, without trying fewer workers.
+
+    `judge` starts with the same decision, and then tries fewer workers.
+    """
     problem = compact(nodes, reduced(nodes, roles, roles[-1]))
     return judge(nodes, roles, roles[-1]) if problem.free_of_rules else decide(problem, Budget(BUDGET))
 

@@ -1,8 +1,8 @@
 """`make bench`: measure the plugin, the chart, the trainer and the lab. The modules run one after another.
 
-The bench measures the time of rendering, the plugin's start, the trainer's data layer (alone, and beside four
-libraries), checkpoints, how fast `check` reads and judges a large cluster, how fast `status` reads a run of 1,000
-workers, the lab's start, and the trainer's speed by number of workers. The bench also compares distrain with
+The bench measures rendering, the plugin's start, checkpoints, the lab's start, and the trainer's data layer (alone, and
+beside four libraries). It measures how fast `check` reads and judges a large cluster, how fast `status` reads a run of
+1,000 workers, and how the trainer's speed depends on the number of workers. The bench also compares distrain with
 Kubernetes' admission and with the chart's schema, on more random cases than `make test` does.
 """
 
@@ -50,6 +50,9 @@ def main() -> None:
 
 
 def _fails(module: str, *arguments: str, **environment: str) -> bool:
-    """Run a module in a new Python process. `environment` selects its packages and the number of cases."""
+    """Run a module in a new Python process.
+
+    `environment` sets variables such as PYTHONPATH, and the number of random cases.
+    """
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **environment}, check=False).returncode != 0

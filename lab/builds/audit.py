@@ -1,8 +1,8 @@
 """`make audit`: look up the known vulnerabilities of the pinned Python packages and of the lab's Go programs.
 
-pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A mirror of packages or of Go modules does not offer these data.
-The exit code is 0 if no vulnerability is known, 1 if one was found, 2 if a tool failed, and 3 if data are missing and
-the others show no vulnerability.
+pip-audit asks PyPI, and govulncheck asks vuln.go.dev. Both services must be reachable: a mirror of PyPI or of the Go
+module proxy does not have the lists of vulnerabilities. The exit code is 0 if no vulnerability is known, 1 if one was
+found, and 2 if a tool failed. It is 3 if some data could not be fetched and no vulnerability was found in the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GO_FOUND = 3
 
 @dataclass(frozen=True)
 class Result:
-    """One line for each vulnerability, and the reason if data could not be fetched."""
+    """The result of an audit: one line for each vulnerability, and the reason if data could not be fetched."""
 
     found: tuple[str, ...] = ()
     no_data: str = ""

@@ -19,7 +19,8 @@ from lab.errors import LabError
 
 LAYERS = buildah.STORE / "storage" / "overlay"
 HOME = "/home/distrain"
-# In these namespaces, mounts and processes end with the shell, even if it is killed.
+# Run the shell in new mount and PID namespaces. When the shell ends or is killed, the kernel removes its mounts and
+# kills the processes that it has started.
 UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 

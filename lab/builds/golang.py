@@ -2,7 +2,7 @@
 
 Each folder below lab/builds/go pins upstream modules with its go.mod and go.sum. Most of these folders contain no code
 of this repository. The cache identifies a built program by a hash of its Program, the flags and all files in its
-folder. The folder's path does not matter.
+folder. The hash does not include the folder's path.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def is_built(name: str) -> bool:
 
 
 def build(names: Sequence[str]) -> None:
-    """Build the programs that are not in the cache. Before it builds a program, print the program's name."""
+    """Build the programs that are not in the cache. Print the name of each program before it is built."""
     missing = [name for name in names if not is_built(name)]
     for number, name in enumerate(missing, start=1):
         print(f"program {number} of {len(missing)}: ", end="", file=sys.stderr)
@@ -139,7 +139,7 @@ def build(names: Sequence[str]) -> None:
 
 
 def build_all() -> None:
-    """Build all programs of the lab and the tests that are not in the cache, but not those in ON_REQUEST."""
+    """Build all programs of the lab and the tests, except for programs that are in the cache or in ON_REQUEST."""
     build([name for name in PROGRAMS if name not in ON_REQUEST])
 
 

@@ -72,7 +72,7 @@ def trainer_image(framework: str) -> Image:
 
 @contextmanager
 def built_meanwhile(framework: str) -> Iterator[None]:
-    """Build a framework's image in another process while the block runs. If the block fails, that process is ended.
+    """Build a framework's image in another process while the block runs. If the block fails, end that process.
 
     Raises LabError if the build fails.
     """
@@ -92,15 +92,16 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
     If the image is not in the cache, build it on the Debian root file system.
 
-    Raises LabError as trainer_image does.
+    Raises LabError in the same cases as trainer_image.
     """
     return _built(name, _key([_base_key(), dockerfile.read_bytes()]), partial(_build, name, dockerfile))
 
 
 def image_on(name: str, dockerfile: Path, framework: str) -> Image:
-    """Return the image of a Dockerfile whose argument ENVIRONMENT names a framework's image without distrain's code.
+    """Return the image of a Dockerfile.
 
-    Raises LabError as trainer_image does.
+    Its argument ENVIRONMENT gets the name of a framework's image without distrain's code. Raises LabError in the same
+    cases as trainer_image.
     """
     environment = trainer_environment(framework)
     build = partial(_build, name, dockerfile)
@@ -114,7 +115,7 @@ def trainer_environment(framework: str) -> str:
 
     trainer.py mounts the code of the working tree into this image.
 
-    Raises LabError as trainer_image does.
+    Raises LabError in the same cases as trainer_image.
     """
     reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without=CODE)}"
     if not buildah.is_in_store(reference):
@@ -134,7 +135,8 @@ def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[st
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
     """Return an image.
 
-    `build` builds the image with buildah. Its arguments are the image's reference, and options for `buildah bud`.
+    `build` builds the image with buildah. `build` is called with the image's reference, and with options for `buildah
+    bud`.
     """
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
@@ -218,8 +220,9 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs on a host add their CA certificate to every certificate bundle, also in buildah's layers. buildah can
-    build on a changed layer, but cannot push the result. If a layer has changed, all layers are built again.
+    Security software on a host may add its CA certificate to every certificate bundle, even in the layers that buildah
+    has stored. Then buildah can build on such a changed layer, but fails to push the image. If a layer has changed, all
+    layers are built again.
     """
     build(reference)
     try:
@@ -260,7 +263,7 @@ def _base_key() -> str:
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
-    """Hash all files from which a framework's image is built, but not those in the folders `without`."""
+    """Hash all files from which a framework's image is built, except for files in the folders `without`."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]
@@ -272,10 +275,10 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether a file belongs only to the image of another framework.
+    """Return whether a file belongs only to the images of other frameworks.
 
-    Such a file's name starts with that framework's name. `framework` may also be a variant, such as pytorch-cuda. A
-    variant also uses the files of its framework.
+    Such a file's name starts with the name of its framework. `framework` is a framework or a variant of one, such as
+    pytorch-cuda. The files of the framework also belong to the variant.
     """
     others = tuple(name for name in FRAMEWORKS if not framework.startswith(name))
     return "distrain_trainer" not in path.parts and path.name.startswith(others)

@@ -23,7 +23,7 @@ def installed(folder: Path) -> Path:
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """Unpack the plugin's archive into a folder. Return the path of the plugin's folder in it."""
+    """Unpack the plugin's archive into `folder`. Return the plugin's folder, which is inside this folder."""
     with tarfile.open(archive) as opened:
         # Python in Debian 12 does not have this argument of extractall.
         opened.extraction_filter = getattr(tarfile, "data_filter", None)

@@ -1,4 +1,7 @@
-"""Fetch the sources of other projects' releases as Go modules. The tests read examples and manifests from them."""
+"""Fetch the sources of other projects' releases as Go modules.
+
+The tests read these projects' examples and manifests.
+"""
 
 from __future__ import annotations
 

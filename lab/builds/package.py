@@ -85,8 +85,8 @@ def write(folder: Path) -> Path:
     """Write the plugin's archive, which includes the chart, into a folder and return its path.
 
     For a local archive, Helm 4 looks for plugin.yaml in a folder of the plugin's name. For an archive from http, Helm 3
-    looks for plugin.yaml at the top level. So the archive contains plugin.yaml twice. The one at the top level refers
-    to the programs in the folder.
+    looks for plugin.yaml at the top level. So the archive contains plugin.yaml twice. In the plugin.yaml at the top
+    level, the programs' paths begin with the folder's name.
     """
     path = folder / f"{NAME}-{_version(PLUGIN / 'plugin.yaml')}.tgz"
     with _archive(path) as archive:
@@ -150,7 +150,10 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
-    """Return the names in a folder that are not packed. For a symbolic link, its target counts."""
+    """Return the names in a folder that are left out of the archive.
+
+    For a symbolic link, check whether git tracks the file to which it points.
+    """
     tracked = _tracked(REPOSITORY)
     # If git tracks no file of this folder, the folder is a copy of the sources outside the repository.
     if Path(folder).resolve() not in tracked:

@@ -1,4 +1,4 @@
-"""Install the libraries that the trainer's data reader is compared with, in an environment for each framework."""
+"""Install libraries with which the trainer's data reader is compared, in one environment for each framework."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ WITHOUT_CUDA = REPOSITORY / "trainer" / "pytorch_without_cuda.py"
 
 
 def pytorch() -> Path:
-    """Return the folder of the programs of an environment with MosaicML Streaming, WebDataset and torchdata."""
+    """Install MosaicML Streaming, WebDataset and torchdata.
+
+    Return the folder that contains the environment's programs.
+    """
     return tools.programs(REPOSITORY / "requirements-readers.txt", then=_without_cuda)
 
 
 def tensorflow() -> Path:
-    """Return the folder of the programs of an environment with tf.data."""
+    """Install TensorFlow, for tf.data. Return the folder that contains the environment's programs."""
     return tools.programs(REPOSITORY / "requirements-readers-tensorflow.txt")
 
 
 def _without_cuda(programs: Path) -> None:
-    """Replace PyTorch's CUDA libraries, as the trainer's image does. Keep what torchvision needs of them."""
+    """Replace PyTorch's CUDA libraries as in the trainer's image, but keep the symbols that torchvision needs."""
     python = str(programs / "python")
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())

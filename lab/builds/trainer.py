@@ -34,7 +34,7 @@ def run_trainer(
     mounts: Mapping[Path, str] | None = None,
     timeout: int = 300,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a framework's image, with the trainer of the working tree, as run_in_image does."""
+    """Run a command in a framework's image (see run_in_image), with the trainer's code from the working tree."""
     code = {_compiled(): IN_IMAGE}
     return run_in_image(_environment(framework), argv, env=env, mounts={**code, **(mounts or {})}, timeout=timeout)
 

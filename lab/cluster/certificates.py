@@ -2,9 +2,9 @@
 
 All keys are ECDSA P-256. Each start of the lab creates new certificates, which are valid for a year.
 
-The library trustme cannot be used: it makes only server certificates, and cannot set a client's name such as
-system:kube-scheduler. Its certificates have an organization, which Kubernetes would read as a group. They also have an
-empty list of alternative names, which is marked as critical and which Go refuses.
+The library trustme cannot be used for three reasons. It makes only server certificates, and cannot set a client's name
+such as system:kube-scheduler. The certificates of trustme name an organization, which Kubernetes would read as a group.
+They also mark an empty list of alternative names as critical, and Go refuses such certificates.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
-    """Write a private key that only its owner can read. Without `key`, create a new one."""
+    """Write a private key that only its owner can read. If `key` is missing, create a new private key."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     path.touch(mode=0o600)
     path.write_bytes(

@@ -130,7 +130,7 @@ def kube_proxy(keys: Credentials) -> Command:
 def containerd(_: Credentials) -> Command:
     """Return the command that starts containerd.
 
-    Its images are in the cache, so containerd unpacks each image only once.
+    containerd's store of images is in the lab's cache, so each image is unpacked only once.
     """
     network = {
         "cniVersion": "0.4.0",

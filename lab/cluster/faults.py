@@ -43,7 +43,10 @@ def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
 
 @contextmanager
 def halted(pod_uid: str, *words: str) -> Iterator[int]:
-    """Stop a process of a pod with SIGSTOP. Afterwards, let it continue if it still exists."""
+    """Halt a process of a pod with SIGSTOP while the block runs.
+
+    After the block, send SIGCONT if the process still exists.
+    """
     pid = send(signal.SIGSTOP, pod_uid, *words)
     try:
         yield pid
@@ -66,14 +69,17 @@ def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
-    """Redirect a pod's TCP connections to one port of an address to another port of the same address."""
+    """Redirect a pod's TCP connections: those to `port` of this address go to the port `to` instead."""
     chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
     with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
         yield
 
 
 def slow_down(pod_uid: str, bits_per_second: float) -> None:
-    """Limit how many bits per second a pod can send, with the headers of frames, until the pod ends."""
+    """Limit the bits per second that a pod can send, until the pod ends.
+
+    The headers of the network frames count, too.
+    """
     pid = processes(pod_uid)[0]
     # The bucket lets a burst of 43 frames pass at once. The queue holds everything that TCP sends before it waits for
     # an acknowledgement.

@@ -1,4 +1,7 @@
-"""Check the host's programs and resources before the cluster starts. Each error is one line with the next step."""
+"""Check the host's programs and resources before the cluster starts.
+
+Each error message is one line, and also says what the user should do next.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def check() -> None:
 
 
 def check_root() -> None:
-    """Raise LabError unless this user may create Linux namespaces and network links."""
+    """Raise LabError if this user has no permission to create Linux namespaces and network links."""
     if os.geteuid() != 0:
         raise LabError("the lab makes network namespaces and runs a kubelet: run it as root, e.g. `sudo make cluster`")
     for number, name in ((CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_SYS_ADMIN, "CAP_SYS_ADMIN")):

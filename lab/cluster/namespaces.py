@@ -1,7 +1,7 @@
 """Create the Linux namespaces in which the whole cluster runs, and run processes in them.
 
 One process, `pause`, holds a network, a mount and a PID namespace. All other processes of the cluster run in these
-namespaces. When `pause` ends, the kernel kills all other processes. With the namespaces it removes their mounts, links
+namespaces. When `pause` ends, the kernel kills all other processes and removes the namespaces, with their mounts, links
 and iptables rules.
 """
 
@@ -129,12 +129,12 @@ def run(*command: str) -> str:
 
 
 def in_network() -> list[str]:
-    """Return a prefix with which a command runs in the network of the cluster's pods."""
+    """Return the beginning of a command line (nsenter) that runs a command in the network of the cluster's pods."""
     return ["nsenter", "--target", str(_holder_pid()), "--net", "--"]
 
 
 def run_on_host(*command: str) -> str:
-    """Run a command as `run` does, but outside the namespaces."""
+    """Run a command outside the namespaces, and return its output or raise LabError, as `run` does."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -163,7 +163,8 @@ def _start_holder() -> None:
 def _uninterrupted() -> Iterator[None]:
     """Hold back the signals in STOPPING until the block has ended.
 
-    If a signal came before the lab has written down the holder's process id, nobody could stop the holder later.
+    Without this, a signal could end the lab after it has started `pause` and before it has stored the process id. Then
+    no later command could find `pause` and stop it.
     """
     held: list[int] = []
     previous = {number: signal.signal(number, lambda number, _: held.append(number)) for number in STOPPING}

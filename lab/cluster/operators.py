@@ -37,7 +37,7 @@ _INSTALLED = STATE_DIR / "operators.json"
 
 @dataclass(frozen=True)
 class Operators:
-    """A choice of operators: the version of MPIJob or "", training-operator or not, a gang scheduler or not."""
+    """Which operators to install: the version of MPIJob ("" for none), training-operator, and a gang scheduler."""
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -49,7 +49,10 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator: its Deployment, its image and program, and its manifests and arguments for a choice of operators."""
+    """An operator: the name and namespace of its Deployment, its image, and its program.
+
+    `manifests` and `arguments` return its manifests and its arguments, given all operators that are to be installed.
+    """
 
     name: str
     namespace: str
@@ -77,7 +80,7 @@ def install(chosen: Operators) -> None:
 
 
 def installed() -> Operators | None:
-    """Return the installed operators. Return None if their installation was interrupted, or no cluster runs."""
+    """Return the installed operators. Return None if no cluster runs, or if an installation was interrupted."""
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
@@ -99,18 +102,18 @@ def add_training_operator() -> None:
 
 
 def ends_jobs(chosen: Operators) -> bool:
-    """Return whether a switch to these operators would end jobs.
+    """Return whether a switch from the installed operators to the operators in `chosen` would end jobs.
 
-    A switch that only adds training-operator ends no job.
+    No job ends if `chosen` contains the installed operators and training-operator, and nothing else.
     """
     found = installed()
     return found is None or replace(found, training=True) != chosen
 
 
 def switch(chosen: Operators) -> None:
-    """Replace the operators of the running cluster by this choice.
+    """Install these operators in the running cluster, instead of the operators that are installed now.
 
-    Jobs whose CRD is removed end.
+    If this ends jobs (see ends_jobs), first remove all operators and their CRDs, which deletes all jobs of these CRDs.
     """
     if ends_jobs(chosen):
         remove()
@@ -174,7 +177,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's manifests. The CRD of MPIJob is left out unless MPIJob v1 is chosen."""
+    """Yield training-operator's manifests. Leave out the CRD of MPIJob if another version than v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
@@ -182,7 +185,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, but not the roles that Kubernetes aggregates into Kubeflow's roles."""
+    """Yield an operator's standalone manifests, without the ClusterRoles `kubeflow-*`: they extend Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
@@ -240,7 +243,7 @@ _TRAINING_OPERATOR = _Operator(
 def _load_helper_images(chosen: Operators) -> None:
     """Load the images of the init containers that operators add to jobs.
 
-    Without them, kubelet would pull from a registry.
+    Without these images on the node, kubelet would pull them from a registry.
     """
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}

@@ -28,7 +28,7 @@ def left(site: Site) -> list[str]:
 
 
 def remove(site: Site) -> None:
-    """Remove what an earlier demo has left. Nobody can then mistake it for this demo's result.
+    """Remove what an earlier demo has left, so that it cannot be mistaken for this demo's result.
 
     Then mark the bucket's folder as a demo's folder.
     """

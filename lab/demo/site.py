@@ -77,7 +77,8 @@ class Site:
     def tool(self, name: str, build: str) -> str:
         """Return a program's path.
 
-        On the lab this is the lab's own program. Elsewhere it is the program in the user's PATH, if there is one.
+        In the lab, return the program that the lab has built. On a user's cluster, return the program in the user's
+        PATH, or the lab's program if PATH has none.
         """
         users = None if self.is_lab else shutil.which(name)
         return users or str(golang.binary(build))

@@ -109,7 +109,7 @@ def _is_user_cluster() -> bool:
 def _user_site(framework: str) -> Site:
     """Describe the cluster of $KUBECONFIG and its S3 server, from environment variables.
 
-    Before the demo changes anything in this cluster, ask the user.
+    Ask the user before the demo changes anything in this cluster.
     """
     missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
     if missing:
@@ -178,7 +178,7 @@ def _install_plugin(site: Site) -> None:
 
 
 def _rescale(site: Site) -> None:
-    """Rescale the run, and print the plan. The chart's notes are left out, because `install` has printed them."""
+    """Rescale the run, and print the plan. Leave out the chart's notes, which `install` has already printed."""
     printed = site.helm_answers("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
     plan, _, _ = printed.partition(f"\n{NOTES}")
     print(plan.rstrip("\n"))

@@ -49,7 +49,7 @@ def stop() -> None:
 
 
 def trust(address: str, authority: Path) -> None:
-    """Make Argo CD trust a registry's certificate authority, as an entry in the ConfigMap argocd-tls-certs-cm would."""
+    """Make Argo CD trust a registry's certificate authority, by a file instead of the ConfigMap argocd-tls-certs-cm."""
     shutil.copy(authority, _folder("certificates") / address)
 
 
@@ -136,7 +136,7 @@ def _folder(name: str) -> Path:
 def _kubeconfig() -> Path:
     """Write the administrator's kubeconfig with Argo CD's namespace as the default namespace.
 
-    Argo CD reads its settings from the namespace that is the kubeconfig's default.
+    Argo CD reads its settings from the default namespace of the kubeconfig's context.
     """
     path = _FOLDER / "kubeconfig"
     config = yaml.safe_load(KUBECONFIG.read_text())

@@ -51,7 +51,7 @@ class Server:
     def client_environment(self, endpoint: str = "") -> dict[str, str]:
         """Return the environment variables that the chart sets for S3 in a pod.
 
-        `endpoint` is a proxy before the server; by default clients reach the server itself.
+        `endpoint` is a proxy in front of the server. By default, clients reach the server itself.
         """
         return {
             "AWS_ENDPOINT_URL_S3": endpoint or self.endpoint,

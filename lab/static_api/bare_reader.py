@@ -1,8 +1,8 @@
 """Read all pods with as little work as possible. Two processes each fetch every second page, without decoding it.
 
 The pages are protobuf if the server can send protobuf, otherwise JSON. `python -m lab.static_api.bare_reader URL
-AUTHORITY` reads from `lab.static_api.server`. From this server a client can request a page before it has read the
-previous one.
+AUTHORITY` reads from `lab.static_api.server`. In this server a continue token is the number of a pod, so a client can
+request a page before it has read the previous one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _pass_over(url: str, authority: str, number: int) -> None:
 
 
 def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
-    """Yield the bodies of pages. `starts` are the numbers of the first pod on each page.
+    """Yield the bodies of pages. `starts` has, for each page, the number of the page's first pod.
 
     A yielded body is overwritten when the next one is read.
     """

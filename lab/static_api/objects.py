@@ -34,7 +34,7 @@ class Items:
 
     The last offset is where the file ends.
 
-    For each item, `sizes` has the total size of the items before it, without the framing of the chunks.
+    For each item, `sizes` has the total size of all earlier items, without the bytes that frame the chunks.
     """
 
     path: Path
@@ -43,12 +43,12 @@ class Items:
 
 
 def nodes() -> Items:
-    """Return the nodes as JSON. Each is followed by a comma."""
+    """Return the nodes as JSON. Each object is followed by a comma."""
     return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods as JSON in the order of their nodes. Each is followed by a comma."""
+    """Return the pods as JSON in the order of their nodes. Each object is followed by a comma."""
     return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
 
 
@@ -253,7 +253,7 @@ def _container_status(container: Object) -> Object:
 
 
 def _managed(manager: str, fields: Object) -> Object:
-    """Return an entry of managedFields. In most objects, managedFields are a third of the size."""
+    """Return an entry of managedFields. managedFields make up a third of most objects."""
     named = {f"f:{key}": _named(value) for key, value in fields.items()}
     head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": named}}

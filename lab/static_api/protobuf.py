@@ -49,7 +49,7 @@ def page(items: Sequence[bytes], token: str = "") -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[bytes]:
-    """Yield the fields of a message whose fields all have a length."""
+    """Yield the fields of a message in which every field is length-delimited (protobuf's wire type 2)."""
     start = 0
     while start < len(message):
         length, body = _number_at(message, start + 1)

@@ -1,9 +1,9 @@
 """Serve the objects of a large cluster as kube-apiserver would, to measure how fast a client reads them.
 
 `python -m lab.static_api.server FOLDER FORM` serves the objects of `lab.static_api.objects` over TLS. A client reads
-them in pages, either all of them or those of one node. The server sends nodes as JSON. It sends pods as protobuf if
-FORM is `protobuf` and the client accepts it, otherwise as JSON. FOLDER holds `server.pem`. The server prints its port
-once it listens.
+them page by page: all objects of a kind, or only the pods of one node. The server sends nodes as JSON. It sends pods as
+protobuf if FORM is `protobuf` and the client accepts it, otherwise as JSON. FOLDER holds `server.pem`. The server
+prints its port once it listens.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Handler(BaseHTTPRequestHandler):
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
         """Return the range of items that a field selector matches.
 
-        Only spec.nodeName selects items: all pods run and have a node.
+        Only a selector by spec.nodeName makes a difference: all pods run and have a node, so any other selector matches
+        all.
         """
         for term in selector.split(","):
             if term.startswith("spec.nodeName="):

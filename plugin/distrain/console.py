@@ -30,7 +30,7 @@ _lost: list[UnwrittenError] = []
 
 
 def open_streams() -> None:
-    """Open /dev/null in place of each standard stream that is closed.
+    """If a standard stream is closed, open /dev/null as this stream.
 
     Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would write to it.
     """
@@ -66,7 +66,7 @@ def answer(text: str) -> None:
 
 
 def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None:
-    """Print lines to a terminal. With `clears`, they replace what the terminal shows.
+    """Print lines to a terminal. With `clears`, clear the terminal first.
 
     `style` is the style of the first line, in the numbers of ECMA-48, such as "1;32". Raise UnwrittenError if stdout is
     closed or full.
@@ -83,8 +83,7 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 def width() -> int | None:
     """Return the terminal's number of columns, or None if stdout is not a terminal.
 
-    A terminal that does not know its size, as under `script`, reports 0 columns. Such a terminal counts as 80 columns
-    wide.
+    A terminal that does not know its size, as under `script`, reports 0 columns. For such a terminal, return 80.
     """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
@@ -123,10 +122,10 @@ def _refuse_closed() -> None:
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print a text about a change of the cluster. If this fails, print the error and the text `otherwise` to stderr.
+    """Print a text while a command changes the cluster.
 
-    If printing fails, the change continues and is not undone. `finish` raises the error later, so that the exit code
-    shows it.
+    If writing to stdout fails, print the error and the text `otherwise` to stderr, and go on with the change. At the
+    end, `finish` raises the stored error, so that the exit code shows it.
     """
     try:
         answer(text)
@@ -218,7 +217,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Ask a yes/no question on stderr. Return False if it cannot be printed, or if the answer is not yes."""
+    """Ask a yes/no question on stderr. Return False if the answer is not yes, or if the question cannot be printed."""
     try:
         print(f"distrain: {question} [y/N] ", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):

@@ -71,7 +71,7 @@ class NotFoundError(UnreachableError):
 
 
 class NoLogError(UnreachableError):
-    """The container has no log: it has not started, or has never been restarted."""
+    """The container has not started, so it has no log; or it was never restarted, so it has no previous log."""
 
 
 class CredentialsError(UnreachableError):

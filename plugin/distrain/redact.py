@@ -48,7 +48,10 @@ def remember(secret: str) -> None:
 
 
 def remember_in(text: str) -> None:
-    """Remember the values that have secret-like names in a text that cannot be parsed. An error may quote the text."""
+    """Remember secrets in a text that cannot be parsed: the values that have secret-like names.
+
+    An error may quote the text.
+    """
     for entry in ENTRY.findall(text):
         for word in WORD.findall(entry):
             remember(word)
@@ -83,7 +86,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without the secrets in it. For a mapping, return only the keys."""
+    """Return a value in which the secrets are hidden. In a mapping or list, hide the secrets in each entry."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
@@ -93,5 +96,8 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """The path only names something. Tell whether its value does not look like a name."""
+    """Tell whether a value that should be the name of an object, such as a Secret, cannot be a name.
+
+    It may then be a secret itself.
+    """
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

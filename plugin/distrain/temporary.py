@@ -35,7 +35,7 @@ def copy(named: str, content: bytes) -> str:
 
 
 def with_names(message: str) -> str:
-    """Return a message in which each copy has the name that the user gave."""
+    """Return a message in which each path of a temporary copy is replaced by the name that the user gave the file."""
     for path, named in _named.items():
         message = message.replace(path, named)
     return message

@@ -29,8 +29,8 @@ FLAG = re.compile(rf"(?<![\w\-])--?[\w.\-]*(?:{NAMES.pattern})[\w.\-]*[ \t]+(?!-
 def cleaned(found: Any, name: str = "", parent: str = "") -> Any:
     """Return an API object without values of variables, secrets in texts and headers, and logins in URLs.
 
-    `name` is the name of the field that contains the object, and `parent` is the field around that field. If a variable
-    has a secret-like name, its value is remembered, so that it is hidden in the logs, too.
+    `name` is the name of the field that contains the object, and `parent` is the name of the next outer field. If a
+    variable has a secret-like name, its value is remembered, so that it is hidden in the logs, too.
     """
     if isinstance(found, dict):
         return {key: _field(key, each, name) for key, each in found.items() if key not in LEFT_OUT}

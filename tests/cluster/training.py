@@ -35,8 +35,10 @@ SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
 MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
 # RESUMED matches the log line of a resumed run, with four groups: the checkpoint, the samples, the number of ranks, and
-# the number of ranks before. STOPPED matches the log line of a stopped run, with one group: the samples.
-RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
+# the number of ranks that saved the checkpoint. STOPPED matches the log line of a stopped run, with the group samples.
+RESUMED = re.compile(
+    r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(saved on (\d+)\)$", re.M
+)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
 FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")

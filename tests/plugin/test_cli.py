@@ -21,7 +21,8 @@ from lab.paths import REPOSITORY
     [
         pytest.param(
             ["install"],
-            "NAME: is missing: name of the new release, or --generate-name; see `distrain install --help`",
+            "NAME: is missing: name of the new release; write it, or add --generate-name; "
+            "see `distrain install --help`",
             id="no-name",
         ),
         pytest.param(

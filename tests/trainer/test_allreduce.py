@@ -81,7 +81,7 @@ def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun, framework: 
     assert header.split() == ["size", "time/us", "alg", "GB/s", "bus", "GB/s"]
     assert [" ".join(line.split()[:2]) for line in lines] == ["1 KiB", "8 KiB", "64 KiB", "512 KiB", "4 MiB", "64 MiB"]
     assert all(re.fullmatch(r" +\d+ [KM]iB( +\d+\.\d+){3}", line) for line in lines)
-    assert verdict == "all-reduce is right on 2 ranks"
+    assert verdict == "all-reduce is right on 2 ranks: each rank got the correct sums"
     assert run.stderr == ""
 
 
@@ -107,5 +107,5 @@ def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int],
 
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
-    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
+    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks: each rank got the correct sums"
     assert run.stderr == ""

@@ -161,7 +161,7 @@ def test_later_argument_overrides_an_earlier_one() -> None:
         ),
         pytest.param(
             "--steps 1 --tensorboard",
-            r"^trainer\.tensorboard: event files need a place, and output\.uri is empty; set it, or set trainer\.tenso",
+            r"^trainer\.tensorboard: event files are written below output\.uri, which is empty; set it, or set tr",
             id="event-files-without-a-place",
         ),
         pytest.param(

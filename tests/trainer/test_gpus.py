@@ -18,7 +18,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_image_for_cpus_is_named_as_the_cause() -> None:
     with pytest.raises(
-        DeviceError, match=r"^workers\.gpus: each worker asks for 2 GPUs, and MXNet sees none: this image"
+        DeviceError, match=r"^workers\.gpus: each worker asks for 2 GPUs, but MXNet sees none: this image"
     ):
         gpus.require_gpus("MXNet", visible=0, is_for_gpus=False)
 
@@ -88,7 +88,7 @@ def test_variable_that_names_as_many_gpus_as_asked_for_is_no_more_than_suspected
 
     cause = gpus.cause_of({"DISTRAIN_GPUS": "2", "CUDA_VISIBLE_DEVICES": "0,GPU-7f"}, tmp_path)
 
-    assert cause.startswith("the driver's answer; or CUDA_VISIBLE_DEVICES='0,GPU-7f' names GPUs that are missing")
+    assert cause.startswith("the driver's answer. Or CUDA_VISIBLE_DEVICES='0,GPU-7f' names missing GPUs")
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ class Driver:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        pytest.param(803, "for CUDA 12.2, answers error 803 (the image's CUDA libraries and the", id="mismatch"),
-        pytest.param(46, "for CUDA 12.2, answers error 46 (see cuInit", id="another"),
-        pytest.param(0, "for CUDA 12.2, works, so the container got fewer GPUs", id="starts"),
+        pytest.param(803, "(CUDA 12.2) fails with error 803 (the image's CUDA libraries and the", id="mismatch"),
+        pytest.param(46, "(CUDA 12.2) fails with error 46 (see cuInit", id="another"),
+        pytest.param(0, "(CUDA 12.2) works, so the container got fewer GPUs", id="starts"),
     ],
 )
 def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None:
@@ -150,7 +150,7 @@ def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: Prog
     run = program("--steps=2", "--batch-size=2", ranks=1, env={"DISTRAIN_GPUS": "1"})
 
     framework = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet"}[program.program.framework]
-    cause = rf"workers\.gpus: each worker asks for 1 GPUs, and {framework} sees none: this image holds"
+    cause = rf"workers\.gpus: each worker asks for 1 GPUs, but {framework} sees none: this image holds"
     # In a TFJob, this is the output of the chief, which has no GPU. The chief's error names the worker whose log
     # contains the cause.
     if program.name == "tensorflow-ps":

@@ -65,12 +65,13 @@ def main(argv: Sequence[str]) -> None:
 def program_of(config: Config) -> str:
     """Return the module for the framework, strategy and task.
 
-    Raises ArgumentError if the image lacks the framework, or if the trainer has no such program.
+    Raises ArgumentError if the image lacks the framework, or if the trainer has no program for this framework, strategy
+    and task.
     """
     if importlib.util.find_spec(PACKAGES[config.framework]) is None:
         raise ArgumentError(
             f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
-            "or command to a program of your own"
+            "or set command to run your own program"
         )
     under_mpirun = config.framework == "pytorch" and "OMPI_COMM_WORLD_SIZE" in os.environ
     programs = PROGRAMS[f"{config.framework} under mpirun" if under_mpirun else config.framework]
@@ -78,7 +79,7 @@ def program_of(config: Config) -> str:
         known = " or ".join(programs)
         raise ArgumentError(
             f"strategy: the trainer trains {config.framework} with {known}, not with {config.strategy}; "
-            f"set strategy: {known}, or command to a program of your own"
+            f"set strategy to {known}, or set command to run your own program"
         )
     program = programs[config.strategy]
     return f"distrain_trainer.{SERVERS.get(program, program) if holds_weights_only() else program}"
@@ -99,8 +100,8 @@ def require_packages(config: Config) -> None:
 def read_input(config: Config) -> Dataset:
     """Load the data.
 
-    First check that a user's model can be imported: reading the data may take long, and the error should come before
-    it.
+    First import a user's model, so that a mistake in its code is reported before the data is read. Reading may take
+    long.
     """
     if is_users(config.model):
         find(config.model)
@@ -108,9 +109,9 @@ def read_input(config: Config) -> Dataset:
 
 
 def require_writable_output(config: Config) -> None:
-    """Called by rank 0: write log.txt again with its present content.
+    """Called by rank 0: test whether the output can be written. The test rewrites log.txt without changing its content.
 
-    If the output cannot be written, this fails before the training begins.
+    Without this test, the run would fail only at the end of the training.
     """
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())

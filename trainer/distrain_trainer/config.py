@@ -24,7 +24,7 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Recipe):
-    """The arguments of a run, including those of its recipe. batch_size is per rank."""
+    """All arguments of a run; the class Recipe declares some of them. batch_size is per rank."""
 
     framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
     strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)
@@ -94,7 +94,9 @@ class Config(Recipe):
     )
 
     def __post_init__(self) -> None:
-        """Raise ArgumentError with the path of the chart value if a value is invalid, or if two values contradict."""
+        """Raise ArgumentError with the path of the chart value if a value is invalid, or if two values contradict each
+        other.
+        """
         if not (self.model in MODELS or is_users(self.model)):
             raise ArgumentError(
                 f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function (your own model)"
@@ -127,7 +129,7 @@ class Config(Recipe):
             )
         if self.tensorboard and not self.output:
             raise ArgumentError(
-                "trainer.tensorboard: event files need a place, and output.uri is empty; set it, or set "
+                "trainer.tensorboard: event files are written below output.uri, which is empty; set it, or set "
                 "trainer.tensorboard to false"
             )
         if self.compile and self.framework == "mxnet":

@@ -34,7 +34,7 @@ class TrainerError(Exception):
 
 
 class ArgumentError(TrainerError):
-    """An argument is out of its range, or does not go with another."""
+    """An argument is out of its range, or contradicts another argument."""
 
 
 class StorageError(TrainerError):
@@ -56,11 +56,11 @@ class ConflictError(StorageError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint cannot be used for this run, for example because it is of another model."""
+    """A checkpoint cannot be used for this run, for example because it belongs to another model."""
 
 
 class FencedError(TrainerError):
-    """Another generation holds the run. This one must not be restarted."""
+    """Another generation of the run holds HEAD. The pods of this generation must not be restarted."""
 
     exit_code = 4
 
@@ -75,13 +75,13 @@ class StoppedError(TrainerError):
 
 
 class FinishedError(TrainerError):
-    """An earlier start has finished the run, and nothing is left to do."""
+    """The run finished before this start, and nothing is left to do."""
 
     exit_code = 0
 
 
 class DataError(TrainerError):
-    """The data can be read, but not trained on."""
+    """The data can be read, but it cannot be used for the training."""
 
 
 class DamagedSampleError(DataError):
@@ -99,14 +99,14 @@ class DivergedError(TrainerError):
 class UnfitError(TrainerError):
     """This worker cannot reach the storage, but the others can.
 
-    The message begins with the pod's name: the other workers can then continue without this pod.
+    The message begins with the pod's name, so that the job can exclude this pod and continue with the other workers.
     """
 
     exit_code = 5
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended or cannot be reached. Only its own log can say why."""
+    """Another process of the job has ended or cannot be reached. Only the log of that process can show the cause."""
 
     exit_code = 1
 
@@ -114,8 +114,8 @@ class LostPeerError(TrainerError):
 def rank_from_environment() -> int:
     """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if no rank is set.
 
-    There, rank 0 is the chief of the TFJob, or worker 0 of the MXJob. In a TFJob and an MXJob, all other processes have
-    a rank above 0.
+    In a TFJob, rank 0 is the chief. In an MXJob, rank 0 is worker 0. All other processes of such a job have a rank
+    above 0.
     """
     task, index = task_from_environment()
     if task:
@@ -134,16 +134,19 @@ def task_from_environment() -> tuple[str, int]:
 
 
 def holds_weights_only() -> bool:
-    """Return whether this process is a parameter server or the scheduler. They do not train, so they need no data."""
+    """Return whether this process is a parameter server or the scheduler.
+
+    These processes do not train, so they need no data.
+    """
     return task_from_environment()[0] in ("ps", "server", "scheduler")
 
 
 def end_rank(error: BaseException) -> NoReturn:
     """End this process after an exception. Print one line for a TrainerError, and a traceback for any other exception.
 
-    Use os._exit: MPI's clean exit would wait for the other ranks, and they wait for this rank in a collective. When
-    mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so that rank 0 alone
-    logs the error.
+    Use os._exit, because MPI's clean exit would wait for the other ranks, and the other ranks wait for this rank in a
+    collective. When mpirun sees the exit code, it ends the other ranks. Ranks other than 0 first wait for SIGTERM, so
+    that rank 0 alone logs the error.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)
@@ -167,7 +170,7 @@ def end_rank(error: BaseException) -> NoReturn:
 
 
 class Termination:
-    """Whether this process has received a signal that requests it to end (`requested`)."""
+    """`requested` is true once this process has received a signal that requests it to end."""
 
     requested = False
 

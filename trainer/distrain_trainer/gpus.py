@@ -30,8 +30,8 @@ CUDA_ERROR_NAMES = {
 def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
-    `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect, because the other
-    ranks would wait for ever for a rank that fails after that.
+    `is_for_gpus` is true if the framework was built for GPUs. Call this before the ranks connect. If a rank failed
+    after it has connected, the other ranks would wait for it for ever.
     """
     asked = asked_for(os.environ)
     if visible >= asked:
@@ -48,7 +48,7 @@ def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     else:
         cause = cause_of(os.environ, Path("/"))
     raise DeviceError(
-        f"workers.gpus: each worker asks for {asked} GPUs, and {framework} sees {visible or 'none'}: {cause}. "
+        f"workers.gpus: each worker asks for {asked} GPUs, but {framework} sees {visible or 'none'}: {cause}. "
         "To train on CPUs set workers.gpus=0"
     )
 
@@ -67,7 +67,7 @@ def asked_for(environment: Mapping[str, str]) -> int:
 
 
 def require_gpu_of_rank(local_rank: int, *, local_ranks: int, visible: int) -> None:
-    """Raise DeviceError if a worker has more ranks than GPUs and none is left for this rank."""
+    """Raise DeviceError if a worker has more ranks than GPUs, and this rank would have no GPU."""
     if local_rank >= visible:
         raise DeviceError(
             f"workers.gpus: this worker runs {local_ranks} ranks and sees {visible} GPUs; make them equal"
@@ -88,7 +88,7 @@ def compiles(config: Config, log: Log, *, has_gpu: bool) -> bool:
 
 
 def speaks() -> bool:
-    """Return whether this is the first process among those that train."""
+    """Return whether this process has the lowest rank of all processes that train."""
     task, index = task_from_environment()
     return (index if task else rank_from_environment()) == 0
 
@@ -107,7 +107,7 @@ def cause_of(environment: Mapping[str, str], root: Path) -> str:
             "admin make that runtime the node's default"
         )
     if hidden is not None:
-        return f"{driver_failure()}; or CUDA_VISIBLE_DEVICES={hidden!r} names GPUs that are missing: take it out of env"
+        return f"{driver_failure()}. Or CUDA_VISIBLE_DEVICES={hidden!r} names missing GPUs; take it out of env"
     return driver_failure()
 
 
@@ -131,7 +131,7 @@ def driver_failure() -> str:
         )
     code, version = driver.cuInit(0), ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(version))
-    told = f"the driver, for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    told = f"NVIDIA's driver (CUDA {version.value // 1000}.{version.value % 1000 // 10})"
     if code == 0:
-        return f"{told}, works, so the container got fewer GPUs than requested, or the framework's CUDA is newer"
-    return f"{told}, answers error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"
+        return f"{told} works, so the container got fewer GPUs than requested, or the framework's CUDA is newer"
+    return f"{told} fails with error {code} ({CUDA_ERROR_NAMES.get(code, 'see cuInit in the manual of CUDA')})"

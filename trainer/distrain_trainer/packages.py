@@ -1,4 +1,4 @@
-"""Check that the image contains the Python packages that only some runs need."""
+"""Check that the image contains a Python package that not every run needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULES = {
 
 
 def require(package: str, value: str) -> None:
-    """Raise ArgumentError if the image lacks `package`. The chart value `value` is the one that needs the package."""
+    """Raise ArgumentError if the image lacks `package`. `value` is the path of the chart value that needs it."""
     if importlib.util.find_spec(MODULES[package]) is None:
         raise ArgumentError(
             f"{value}: needs the Python package {package}, which this image does not hold; set "

@@ -1,6 +1,7 @@
 """Count the processors that a container may use.
 
-Programs see all processors of the machine, not only the container's, and often start one thread for each of them.
+A program sees all processors of the machine, although its container may use only some of them. Many programs then start
+one thread for each processor that they see.
 """
 
 from __future__ import annotations

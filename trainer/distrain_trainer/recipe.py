@@ -1,4 +1,4 @@
-"""Declare the arguments of the recipe: how the weights are optimized, and how images are changed before training.
+"""Declare the arguments of the training recipe: how the weights are optimized, and how images are augmented.
 
 docs/recipe.md explains the arguments. Config inherits them.
 """
@@ -27,7 +27,7 @@ def argument(
 ) -> T:
     """Return the dataclass field of a command line argument.
 
-    `path` is the path of its chart value, if that is not trainer.<argument>.
+    `path` is the path of its chart value. By default, the path is trainer.<argument>.
     """
     metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
     return field(default=default, metadata=metadata)
@@ -137,7 +137,9 @@ class Recipe:
                 )
 
     def _require_weights_on_servers(self) -> None:
-        """Refuse arguments that require all weights in one process, because each server has only a part of them."""
+        """Refuse arguments that require all weights in one process, because each parameter server has only a part of
+        the weights.
+        """
         if self.optimizer in ("lars", "lamb"):
             raise ArgumentError(
                 f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, but each parameter "
@@ -154,13 +156,13 @@ class Recipe:
         scale, ratio, mean, std = self.augment_scale, self.augment_ratio, self.augment_mean, self.augment_std
         if scale and not (len(scale) == 2 and 0 < scale[0] <= scale[1] <= 1):
             raise ArgumentError(
-                f"trainer.augment.scale: {_text(scale)} is not a range of shares of an image; give two ascending "
-                "numbers above 0 and up to 1, such as 0.08,1"
+                f"trainer.augment.scale: is {_text(scale)}, but must be the smallest and the largest share of an "
+                "image's area; give two ascending numbers above 0 and up to 1, such as 0.08,1"
             )
         if ratio and not (scale and len(ratio) == 2 and 0 < ratio[0] <= ratio[1] < math.inf):
             raise ArgumentError(
-                f"trainer.augment.ratio: {_text(ratio)} is not a range, or trainer.augment.scale is not set; give two "
-                "ascending numbers above 0, such as 0.75,1.33, and set the scale too"
+                f"trainer.augment.ratio: is {_text(ratio)}, but must be two ascending numbers above 0, and needs "
+                "trainer.augment.scale; give numbers such as 0.75,1.33, and set trainer.augment.scale too"
             )
         is_good = len(mean) == len(std) and all(map(math.isfinite, mean)) and all(0 < each < math.inf for each in std)
         if not is_good:

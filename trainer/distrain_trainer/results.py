@@ -71,9 +71,9 @@ class Results:
     """The figures of a run, as results.json contains them.
 
     `images_per_sec` is the rate of all ranks together, or None if this start has made no step. `accuracy` and
-    `top5_accuracy` are between 0 and 1, or None if there is no test data. `run` consists of the checkpoints' URI and
-    the generation. It is "" without checkpoints. `model_file` is the name of the model's file in the folder of
-    results.json. `evaluations` are the results of the tests that --evaluate-every asks for.
+    `top5_accuracy` are between 0 and 1, or None if there is no test data. `run` identifies the run by the checkpoints'
+    URI and the generation. Without checkpoints, `run` is "". `model_file` is the name of the model's file in the folder
+    of results.json. `evaluations` are the results of the tests that --evaluate-every asks for.
     """
 
     framework: str
@@ -96,8 +96,8 @@ class Results:
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
     """Write the outcome of a run to the folder `uri`.
 
-    `save` writes the model to a local path whose file name is that of the model's file. `save` may also write the model
-    to the same folder in other formats, as files or folders. Raises StorageError if a file cannot be written.
+    `save` writes the model to the given local path, whose file name is `results.model_file`. `save` may also write the
+    model to the same folder in other formats, as files or folders. Raises StorageError if a file cannot be written.
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)

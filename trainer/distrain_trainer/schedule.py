@@ -17,10 +17,11 @@ def learning_rate(
 ) -> float:
     """Return the learning rate of step number `step`, which begins after all ranks have seen `samples` samples.
 
-    The first step is 0. One update of the weights uses the batches of `ranks` ranks. One step makes `updates` updates.
-    `epoch_samples` is the number of samples of an epoch, None for synthetic data.
+    The first step is step number 0. Each step makes `updates` updates of the weights, and each update uses the batches
+    of `ranks` ranks. `epoch_samples` is the number of samples of an epoch, None for synthetic data.
 
-    A warm-up and milestones in epochs count samples, so they stay in place if the number of ranks changes.
+    A warm-up and milestones in epochs are counted in samples. So the warm-up and the milestones do not move if the
+    number of ranks changes.
     """
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
@@ -31,9 +32,9 @@ def scaled_rate(config: Config, *, ranks: int) -> float:
     """Return the learning rate for the batch of `ranks` ranks, without warm-up and schedule.
 
     "linear" is the rule of Goyal et al. 2017 for SGD ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
-    arXiv:1706.02677, section 2.1): k times the batch, k times the rate. "sqrt" is the rule for adaptive optimizers
-    (Malladi et al. 2022, arXiv:2205.10287; You et al. 2020, arXiv:1904.00962): k times the batch, sqrt(k) times the
-    rate.
+    arXiv:1706.02677, section 2.1): with k times the batch, use k times the rate. "sqrt" is the rule for adaptive
+    optimizers (Malladi et al. 2022, arXiv:2205.10287; You et al. 2020, arXiv:1904.00962): with k times the batch, use
+    sqrt(k) times the rate.
     """
     scaling = SCALINGS[config.optimizer] if config.rate_scaling == "auto" else config.rate_scaling
     if scaling == "none":
@@ -44,7 +45,7 @@ def scaled_rate(config: Config, *, ranks: int) -> float:
 
 
 def _warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
-    """Return the factor by which the warm-up multiplies the rate. It rises linearly (Goyal et al. 2017, section 2.2).
+    """Return the warm-up's factor for the rate. The factor rises linearly (Goyal et al. 2017, section 2.2).
 
     The factor rises from 0, not from the base rate, so that the rate rises even if the global batch is smaller than
     BASE_BATCH.
@@ -72,7 +73,7 @@ def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, b
 def _exact(number: float) -> Fraction:
     """Return the number as an exact decimal, as the user has written it.
 
-    For example, 0.07 * 100 in floating point is above 7.
+    Floating point would be inexact: 0.07 * 100 is above 7.
     """
     return Fraction(repr(number))
 
@@ -80,9 +81,9 @@ def _exact(number: float) -> Fraction:
 def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
     """Return how much of the training after the warm-up is completed, from 0 to 1.
 
-    The result counts samples, or steps if config.steps is set.
+    The share is measured in samples, or in steps if config.steps is set.
 
-    If the warm-up is in the other unit, the current global batch is used to convert it.
+    If the warm-up is given in the other unit, it is converted with the current global batch size.
     """
     of_epochs = config.warmup_epochs * (epoch_samples or 0)
     if config.epochs is not None and epoch_samples:

@@ -19,7 +19,8 @@ KEEPERS = 8
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
     """Store how the run has ended.
 
-    After the loss of a launcher, for example, the operator starts another launcher for the run.
+    Store how the run has ended. If the launcher's pod is lost, the operator starts another launcher, which reads this
+    outcome.
     """
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 

@@ -1,6 +1,6 @@
 """Call the Kubernetes API with the pod's ServiceAccount.
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import http.client

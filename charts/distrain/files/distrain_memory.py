@@ -1,6 +1,6 @@
 """Count the processes of this pod that the kernel has killed for lack of memory (OOM kills).
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Find in a program's output why it failed, at which step it stopped, and which program could not be started.
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import errno
@@ -64,7 +64,7 @@ class HeldBack:
     def pass_on(self, chunk: bytes) -> bytes:
         """Return the part of the output that is not held back.
 
-        An unfinished line is also passed on, unless it may be a note of mpirun.
+        Pass on an unfinished line, too, unless it may be the beginning of a note of mpirun.
         """
         lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
         return b"".join(map(self.pass_on_line, lines))
@@ -89,9 +89,9 @@ class HeldBack:
         return b""
 
     def left(self, are_stopped: bool) -> bytes:
-        """Return the rest after the end of the output.
+        """Return the output that is still held back when the program has ended.
 
-        The notes are left out if the ranks stopped at a step boundary.
+        Leave out mpirun's notes if the ranks stopped at a step boundary.
         """
         return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 
@@ -137,9 +137,9 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for a message that a program could not start.
+        """Look in a line of output for a message saying that a program could not be started.
 
-        If a line is no such message, note that the program itself has printed.
+        If the line is no such message, it is the program's own output: set `has_printed`.
         """
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python

@@ -1,6 +1,6 @@
 """Run a program, pass on its output, find the cause of a failure, and count the failures.
 
-The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
+The scripts that import this module run in any image, so the module uses only Python 3.6 and its standard library.
 """
 
 import argparse
@@ -77,9 +77,10 @@ def write(output: bytes) -> None:
 class Program:
     """A running command, in its own session.
 
-    `program` is the program that the command runs. If the command is mpirun, it is the program that mpirun starts.
+    `program` is the training program that the command runs. For mpirun, `program` is the program that mpirun starts on
+    the ranks.
 
-    With `are_ranks_elsewhere`, the ranks run in other pods.
+    Set `are_ranks_elsewhere` if the ranks run in other pods.
     """
 
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
@@ -184,7 +185,7 @@ class Program:
         self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
-        """Send SIGTERM, and SIGKILL if the program does not end. Return False if the program was terminated before."""
+        """Send SIGTERM, and SIGKILL if the program does not end. Return False if SIGTERM was already sent."""
         if self.killer:
             return False
         self.process.terminate()
@@ -199,7 +200,7 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
-        """Return how the program ended, after its output has ended. Kill the processes that the program has started."""
+        """Return how the program ended, once its output has ended. Kill the processes that it has started."""
         code = self.process.wait()
         if self.killer:
             self.killer.cancel()
@@ -244,7 +245,7 @@ def how_stopped(program: Program, code: int) -> str:
 
 
 def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = False) -> Ended:
-    """Return the Ended of a program that could not be started."""
+    """Return the result of a program that could not be started: an Ended, whose cause says why."""
     if program[0] == "torchrun" and isinstance(error, FileNotFoundError):
         return Ended(MISTAKE, no_torchrun(image, is_elastic), True)
     return Ended(MISTAKE, not_started(program, with_hint(str(error.strerror))), True)
@@ -286,7 +287,7 @@ class Restarts:
     def pause(self) -> float:
         """Return the seconds to wait before the next start.
 
-        With the pause, a user can watch a program that fails at once.
+        The pause gives the user time to look at a pod that fails at once.
         """
         times = [when for when, _ in self.failures]
         soon = sum(times[-1] - when < SOON for when in times)
@@ -320,7 +321,7 @@ class Restarts:
 
 
 def parse(name: str, argv: list) -> tuple:
-    """Return the options of the script `name`, and the command of the program that it runs."""
+    """Parse a script's command line: return its options, and the command that it has to run."""
     own, program = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
     parser = argparse.ArgumentParser(usage=name + " [options] -- PROGRAM [its arguments]", allow_abbrev=False)
     add = parser.add_argument
@@ -337,8 +338,8 @@ def parse(name: str, argv: list) -> tuple:
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    The argument of `work` says whether `work` was called before. Process 1 only watches the child and reaps processes,
-    so that the container survives if the child is killed.
+    `work` receives True if it was called before, so that it can tell a restart from the first start. Process 1 only
+    watches the child and reaps processes, so that the container survives if the child is killed.
     """
     asked, is_again = [], False
     while True:
@@ -385,7 +386,7 @@ def wait_for(pid: int) -> int:
 def end_the_others() -> None:
     """Kill the processes that a killed child process has left behind.
 
-    In a pod, all processes except process 1 are killed.
+    In a pod, kill all processes except process 1.
     """
     if os.getpid() != 1:
         return

@@ -16,15 +16,19 @@ ALLOW_MPIRUN = {
 
 
 def allow_mpirun() -> dict:
-    """Return the variables that let this user run mpirun. mpirun refuses root unless two variables allow root."""
+    """Return the variables with which mpirun runs.
+
+    If the user is root, mpirun refuses to run unless two variables allow it.
+    """
     return ALLOW_MPIRUN if os.getuid() == 0 else {}
 
 
 def readable_by_user_alone(key: str, folder: str) -> str:
     """Return the path of the key, or of a copy that only the user can read.
 
-    ssh and sshd refuse a user's own key if others can read it. A mounted key belongs to root, and fsGroup lets a group
-    read every mounted Secret. So only root needs the copy of the key.
+    ssh and sshd refuse a key file that belongs to the current user and that others can read. The Secret's key is
+    mounted as a file of root, and with fsGroup a group can read this file. So ssh refuses the mounted key only if the
+    user is root, and only root needs a copy.
     """
     status = os.stat(key)
     if status.st_uid != os.getuid() or not status.st_mode & 0o077:

@@ -3,8 +3,9 @@
 The kernel drops a signal that process 1 receives without a handler. After a lost SIGTERM, the pod would run until its
 grace period is over.
 
-Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. Such a pod
-also runs this file as its preStop hook, which kubelet runs before it sends SIGTERM.
+Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. So the
+pod's preStop hook also runs this file, and waits until the script can handle SIGTERM. kubelet sends SIGTERM only after
+the hook.
 """
 
 import os

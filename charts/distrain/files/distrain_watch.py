@@ -19,9 +19,13 @@ SECONDS_BETWEEN_REQUESTS = 10
 class Watch(threading.Thread):
     """A thread that asks the ranks to stop when the set of workers has to change. distrain-launch does the rest.
 
-    Arguments: the Way to the workers, the hostfile's path, the slots of each host in use, the hosts that did not
-    return, the event that SIGTERM sets, and whether the run may change its number of workers. If the run may not change
-    its number of workers, the hostfile is ignored.
+    Arguments:
+      way         a Way, the object that reaches the workers with ssh or `kubectl exec`
+      hostfile    path of the hostfile; ignored if is_live is false
+      slots       host -> number of slots, for the hosts in use
+      given_up    missing hosts that the run no longer waits for
+      stopping    event that is set when the launcher receives SIGTERM
+      is_live     whether the number of workers may change during the run
     """
 
     def __init__(self, way: Any, hostfile: str, slots: dict, given_up: set, stopping: Any, is_live: bool) -> None:
@@ -48,7 +52,11 @@ class Watch(threading.Thread):
                 self.check()
 
     def finish(self) -> None:
-        """End the thread. After this returns, no request to stop can reach the ranks that are started next."""
+        """End the thread.
+
+        After this method has returned, the thread sends no more requests to stop, so none can reach ranks that start
+        later.
+        """
         self.ended.set()
         with self.asking:
             pass
@@ -78,7 +86,8 @@ class Watch(threading.Thread):
     def who_came(self, hosts: list) -> str:
         """Return the reason to stop the ranks if new workers can join, otherwise an empty text.
 
-        All new workers except those that were given up must answer, and the same workers must answer twice in a row.
+        New workers can join if all of them (except those given up) answer, and if the same workers also answered at the
+        last check.
         """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}

@@ -28,7 +28,7 @@ NO_NAMES = "the name server does not answer"
 
 
 class LaunchError(Exception):
-    """The launcher gives up for this reason. The error's text is the message to the user."""
+    """The launcher cannot start the run, and gives up. The error's text becomes the message to the user."""
 
 
 def say(text: str) -> None:
@@ -53,9 +53,9 @@ def read_hostfile(path: str) -> dict:
 
 
 class Way:
-    """A way to reach the workers.
+    """The base class for reaching the workers, with ssh or with `kubectl exec`.
 
-    A Way keeps the identities of the workers' pods, and which workers to leave out although they answer.
+    It stores the identity of each worker's pod, and which workers are left out although they answer.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Ssh(Way):
 class Kubexec(Way):
     """Reach the workers with `kubectl exec`.
 
-    The operator of an MPIJob v1 provides the script that does this, and the rights for it.
+    The operator of MPIJob v1 provides the script that calls `kubectl exec`, and the RBAC rights for it.
     """
 
     # Each check of a worker runs a kubectl process, which uses about 40 MB of memory.
@@ -185,8 +185,8 @@ class Kubexec(Way):
 def ssh_arguments(folder: str, port: int) -> str:
     """Return the arguments with which ssh trusts only the job's host key.
 
-    All workers have the same host key. So known_hosts contains the key once, under an alias that stands for all
-    workers.
+    All workers have the same host key. So known_hosts contains the key only once, under an alias, and ssh uses this
+    alias for every worker.
     """
     key = os.path.join(folder, "id_rsa")
     own_folder = tempfile.mkdtemp(prefix="distrain-")
@@ -217,7 +217,8 @@ def kubexec_agent(path: str) -> str:
             text = file.read()
     except OSError as error:
         raise LaunchError(
-            f"{path}: {error.strerror}; the operator should mount it into the launcher of an MPIJob v1 or v1alpha2"
+            f"{path}: {error.strerror}; the operator should mount this file into the launcher "
+            "of an MPIJob v1 or v1alpha2"
         ) from None
     if "/etc/hosts_of_nodes" not in text:
         return path
@@ -229,7 +230,10 @@ def kubexec_agent(path: str) -> str:
 
 
 def who_fails(hosts: list, why: Any, at_once: int) -> list:
-    """Call `why` for all hosts, `at_once` in parallel. Return (host, reason) for each host that has a reason."""
+    """Call `why(host)` for all hosts, at most `at_once` calls in parallel.
+
+    Return (host, reason) for each host for which `why` returned a reason.
+    """
     if not hosts:
         return []
     with ThreadPoolExecutor(max_workers=at_once) as pool:

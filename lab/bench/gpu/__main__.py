@@ -101,7 +101,7 @@ def arguments() -> argparse.Namespace:
 
 
 def device() -> tuple[str, str, int]:
-    """Return PyTorch's version, the device's name, and the GPU's memory in bytes (0: there is only a processor)."""
+    """Return PyTorch's version, the device's name, and the GPU's memory in bytes (0 if there is no GPU)."""
     gpu = "torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None"
     code = f"import torch; p = {gpu}; print(torch.__version__, *([p.total_memory, p.name] if p else []))"
     version, _, found = run(["-c", code]).strip().partition(" ")
@@ -152,7 +152,7 @@ def of_trainer(case: Case) -> list[str]:
 
 
 def trainer(case: Case, *options: str) -> float:
-    """Return how many images per second the trainer trains. The trainer logs as often as it does by default."""
+    """Return how many images per second the trainer trains. The trainer logs at its default interval."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1

@@ -65,7 +65,7 @@ class Loop:
     def operations(self) -> int:
         """Return the number of floating-point operations in a training step.
 
-        A multiply-add counts as two operations.
+        One multiplication with one addition is two operations.
         """
         counter = FlopCounterMode(display=False)
         with counter:

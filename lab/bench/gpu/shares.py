@@ -1,8 +1,10 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
-The program takes the same arguments as the trainer. The shares of a step's time add up to 1. During `computing` and
-`copying` the device works. A copy during a computation counts as `computing`. During `input` the device is idle because
-the trainer waits for a batch. During `launching` the device is idle for any other reason.
+The program takes the same arguments as the trainer. The program divides a step's time into four shares, which add up to
+1. The shares `computing` and `copying` are the time in which the device is busy. The time in which it computes and
+copies at once counts as `computing`. The share `input` is the time in which the device is idle because the trainer
+waits for a batch. The share `launching` is the remaining time: the device is idle although the trainer does not wait
+for a batch.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Profile:
 
 
 def shares(events: Any, device: Any, seconds: float, waited: float) -> dict[str, float]:
-    """Compute how the profiled `seconds` are divided, from the profiler's events.
+    """From the profiler's events, compute how much of the profiled `seconds` each of the four shares has.
 
     The times of events are in microseconds.
     """

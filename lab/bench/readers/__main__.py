@@ -35,11 +35,11 @@ PACKAGE = "lab.bench.readers"
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: its Python, its module, the format of its files, and the numbers of its worker processes.
+    """A data reader: its Python, its module, the format of its files, and how many worker processes it uses.
 
-    `workers` has two numbers of worker processes: one for runs without decoding, and one for runs with decoding. Half
-    of the workers can wait for S3 while the others decode on two cores. With 2, 4 and 8 workers, the readers were about
-    equally fast.
+    `workers` has two numbers of worker processes: one for runs without decoding, and one for runs with decoding. There
+    are more workers than the two cores, so that some workers can decode while others wait for S3. Each reader was about
+    as fast with 2 or 8 workers as with 4.
     """
 
     python: Path

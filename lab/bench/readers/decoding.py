@@ -28,9 +28,9 @@ def to_pixels(content: bytes) -> Any:
 
 
 def counted(loader: Iterable[tuple[Any, Any]], decodes: bool) -> Iterator[Count]:
-    """Read all batches, and yield the number of images in each, and the number of their bytes.
+    """Read all batches, and yield the number of images and the number of bytes of each batch.
 
-    A batch's images are a tensor if they are decoded, or else a list of files.
+    Decoded images are one tensor per batch; without decoding, a batch is a list of files.
     """
     for images, _ in loader:
         yield len(images), images.nbytes if decodes else sum(map(len, images))

@@ -46,7 +46,10 @@ def _files(dataset: Dataset) -> Iterator[Count]:
 
 
 def _bytes_of(work: Work) -> int:
-    """Return the size in bytes of the image file that this piece of work would decode."""
+    """Return the size in bytes of one image file.
+
+    `work` is the function that the trainer would call to decode the file.
+    """
     assert isinstance(work, partial)
     [sample] = (each for each in work.args if isinstance(each, Sample))
     return len(sample.image)

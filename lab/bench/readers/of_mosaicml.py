@@ -17,7 +17,7 @@ from lab.bench.readers.tar import samples_in
 
 
 class Images(StreamingDataset):  # type: ignore[misc]
-    """A data set like Streaming's own classes for images: the worker processes transform the images."""
+    """A data set in which the worker processes transform the images, as in Streaming's own image data sets."""
 
     def __init__(self, decodes: bool, **settings: Any) -> None:
         super().__init__(**settings)

@@ -6,7 +6,9 @@ Each library has its own Python environment, so this module imports nothing beyo
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
+import os
 import resource
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +21,12 @@ BATCH = 32
 # The number of samples in a shuffle buffer.
 SHUFFLE = 1000
 SEED = 0
+# How long to wait, after the last batch, until the library's processes have ended. The processor time of a process that
+# runs longer is not counted.
+SECONDS_TO_END = 5.0
 
+# prctl(2): orphans among the descendants of this process become its children.
+PR_SET_CHILD_SUBREAPER = 36
 # The number of images in a batch, and the number of their bytes.
 Count = tuple[int, int]
 
@@ -28,9 +35,9 @@ Count = tuple[int, int]
 class Task:
     """The task of a reader: `uri` is a folder or s3://bucket/prefix with files in the reader's format.
 
-    With `decodes`, the reader returns batches of float32 images of SIDE x SIDE pixels with values from 0 to 1, cropped
-    and mirrored at random, and scaled with antialiasing. Without `decodes`, the reader returns the image files as
-    bytes. `scratch` is an empty folder for the reader's cache.
+    With `decodes`, the reader returns batches of float32 images. Each image has SIDE x SIDE pixels with values from 0
+    to 1. It was cropped and mirrored at random, and scaled with antialiasing. Without `decodes`, the reader returns the
+    image files as bytes. `scratch` is an empty folder for the reader's cache.
     """
 
     uri: str
@@ -44,11 +51,12 @@ class Task:
 def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     """Open the reader of the task on the command line, measure it, and print the result as JSON.
 
-    Without decoding, the time is measured from before the first batch is requested, because the reader fetches more
-    files before it returns that batch. With decoding, the time is measured from the first batch on: starting the
-    processes takes a few seconds, which do not matter in a run of hours.
+    Without decoding, the time is measured from the request of the first batch on, because the reader already fetches
+    further files before it returns this batch. With decoding, the time is measured from the first batch on. Starting
+    the processes takes a few seconds, which do not matter in a run of hours.
     """
     task = _task()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     reader = open_reader(task)
     used, started = _processor_seconds(), time.perf_counter()
     batches = iter(reader)
@@ -59,8 +67,20 @@ def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     seconds = time.perf_counter() - started
     images, size = (sum(each) for each in zip(*counts, strict=True))
     timed = images - first[0] if task.decodes else images
+    _wait_for_orphans()
     used = _processor_seconds() - used
     print(json.dumps({"images": images, "bytes": size, "per_second": timed / seconds, "processor": used / images}))
+
+
+def _wait_for_orphans() -> None:
+    """Wait for the processes that the reader has left behind, because only then their processor time is counted."""
+    deadline = time.monotonic() + SECONDS_TO_END
+    try:
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)
+    except ChildProcessError:
+        pass
 
 
 def _processor_seconds() -> float:

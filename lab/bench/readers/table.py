@@ -56,7 +56,7 @@ class Size:
 def write(figures: Figures, size: Size) -> int:
     """Replace the table of the page, and print it.
 
-    Return the exit status 1 if `failures` has a message, otherwise 0.
+    Return 1 as the exit status if `failures` returns a message, otherwise 0.
     """
     found = {key: median(each) for key, each in figures.items()}
     rounds = len(next(iter(figures.values())))
@@ -73,7 +73,7 @@ def median(runs: Sequence[Figure]) -> Figure:
 
 
 def failures(medians: Medians) -> list[str]:
-    """Return a message for each reader that is faster than the trainer, and for each share of a speed below SHARE."""
+    """Return a message for each reader that is faster than the trainer, and for each share that is below SHARE."""
     found = [
         f"{name} is faster{' with decoding' * decodes}: {figure.per_second:.0f} images/s, the trainer {own:.0f}"
         for (name, decodes), figure in medians.items()

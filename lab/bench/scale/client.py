@@ -51,9 +51,9 @@ class Client(NamedTuple):
 
 
 def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
-    """Run these commands, AT_ONCE at the same time.
+    """Run these commands, AT_ONCE of them in parallel.
 
-    Return how long all commands took together, and the memory of the command that needed most.
+    Return how long all commands took together, and the highest memory of any command.
     """
     started = time.monotonic()
     with ThreadPoolExecutor(AT_ONCE) as pool:

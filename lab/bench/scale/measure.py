@@ -37,7 +37,10 @@ OTHERS = {"MPIJob": 1, "PyTorchJob": 0, "Plain": 1}
 
 
 class Case(NamedTuple):
-    """A number of runs in one namespace at the same time. Each run has `workers` workers with GPUS GPUs each."""
+    """A number of runs in one namespace at the same time.
+
+    Each run has `workers` workers, and each worker has GPUS GPUs.
+    """
 
     kind: str
     workers: int

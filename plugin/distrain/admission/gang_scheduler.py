@@ -1,4 +1,4 @@
-"""Refuse pods that need a gang scheduler that the cluster lacks; name schedulers and queues that cannot be checked."""
+"""Refuse pods whose gang scheduler is not in the cluster. Name the schedulers and queues that cannot be checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refusals(job: Job, served: Served, say: Wording) -> Iterator[Refusal]:
 
 
 def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
-    """Return the path of the value that names the scheduler, and what to do instead of installing the scheduler."""
+    """Return the path of the value that names the gang scheduler, and how the user can do without this scheduler."""
     if say.job.from_chart and is_in_gang(say.job):
         return "gang.scheduler", "set gang.scheduler to none"
     role = next((role for role in say.job.roles if role.spec.scheduler_name == scheduler.scheduler), say.job.main)

@@ -27,7 +27,10 @@ def applied(job: Job, ranges: Sequence[LimitRange]) -> Job:
 
 
 def defaults_of(each: LimitRange) -> list[Limit]:
-    """Return the range's limits for containers, with the defaults that the API server derives from them."""
+    """Return the LimitRange's limits for containers.
+
+    Missing defaults are filled in by the API server's rules: for example, `max` is used for a missing `default`.
+    """
     return [_with_own_defaults(limit) for limit in each.spec.limits or () if limit.type == "Container"]
 
 

@@ -12,10 +12,10 @@ from distrain.workload.wording import Wording
 
 
 class NewClaims(Struct, frozen=True):
-    """A number of equal claims.
+    """A number of equal persistent volume claims.
 
-    The claims are made from a role's claim template `name`; if there is no role, the manifest creates the claim `name`
-    itself.
+    If `role` is set, a controller creates the claims from the role's claim template `name`. If `role` is None, there is
+    one claim: the manifest contains this claim, and `name` is the claim's name.
 
     The storage class in `spec` is None if it is not known.
     """
@@ -31,7 +31,11 @@ class NewClaims(Struct, frozen=True):
 
 
 class ClaimChanges(Struct, frozen=True):
-    """The claims that are created for a job, and the claims that are deleted together with the release's pods."""
+    """The persistent volume claims that a job changes.
+
+    `new` are the claims that are created for the job. `ending` are the claims that Kubernetes deletes together with the
+    release's present pods.
+    """
 
     new: Sequence[NewClaims] = ()
     ending: Sequence[NewClaims] = ()

@@ -1,4 +1,4 @@
-"""Give the quotas of a manifest the usage that the quota controller will write into their status."""
+"""For each quota in a manifest, compute the usage that the quota controller will write into the quota's status."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from distrain.kube.policy import QuotaStatus, ResourceQuota
 
 
 def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> ResourceQuota:
-    """Return the quota with its usage by the pods of its namespace.
+    """Return the quota with a status that says how much the objects of its namespace use.
 
-    `replaced` is the quota in the cluster that has the same name. The status of the quota gives the usage by objects
-    other than pods. If the pods were not read (`pods` is None), the status gives the usage by pods, too.
+    `replaced` is the quota in the cluster that has the same name. The usage by pods is computed from `pods`. The usage
+    by all other objects is copied from the status of `replaced`. If the pods were not read (`pods` is None), the usage
+    by pods is copied from that status, too.
     """
     former = (replaced and replaced.status.used) or {}
     used = {name: amount for name, amount in former.items() if pods is None or not is_of_pods(name)}
@@ -24,7 +25,7 @@ def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Seque
 
 
 def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> Iterator[str]:
-    """Yield a line that names the quota and those of its resources whose usage is unknown.
+    """Yield a line that names the quota and its resources whose usage is unknown.
 
     The arguments are the same as for `with_usage`.
     """
@@ -35,7 +36,7 @@ def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequ
 
 
 def needs_whole_pods(quota: ResourceQuota) -> bool:
-    """Tell whether the quota counts what a snapshot does not contain: other fields of pods, or pods that have ended."""
+    """Tell whether the quota counts what a snapshot leaves out: some fields of pods, and pods that have ended."""
     names = quota.spec.hard or {}
     return bool(scopes_of(quota)) or "count/pods" in names or any(name.startswith("limits.") for name in names)
 

@@ -1,4 +1,4 @@
-"""Count objects other than pods, as quotas do.
+"""Compute how much of a quota is used by objects that are not pods.
 
 Kubernetes pkg/quota/v1/evaluator/core/registry.go, services.go
 """
@@ -25,7 +25,7 @@ SERVICES = frozenset({"services", "count/services"})
 
 
 def usage(each: CountedObject) -> Units:
-    """Return how much an object uses of each resource that a quota can limit."""
+    """Return the amount of each quota resource that an object uses."""
     total = usage_of_kind(each.resource.api_version, each.resource.kind)
     if "services" in total:
         total |= {"services.nodeports": each.node_ports, "services.loadbalancers": int(each.is_balanced)}
@@ -33,7 +33,11 @@ def usage(each: CountedObject) -> Units:
 
 
 def usage_of_kind(api_version: str, kind: str) -> Units:
-    """Return how much every object of a kind uses of each resource that a quota can limit, whatever its spec is."""
+    """Return the amount of each quota resource that one object of this kind uses.
+
+    The amounts depend only on the kind, so they are the same for every object of it. `usage` adds the amounts that
+    depend on the object's spec.
+    """
     group, name = api_version.rpartition("/")[0], plural(kind)
     if group:
         return {f"count/{name}.{group}": 1}
@@ -41,5 +45,5 @@ def usage_of_kind(api_version: str, kind: str) -> Units:
 
 
 def is_complete(name: str, *, has_operator: bool) -> bool:
-    """Tell whether the plugin knows all objects of a job that use this resource of a quota."""
+    """Tell whether the plugin can count all of a job's objects that use up the quota's resource `name`."""
     return name in COMPLETE or (name in SERVICES and not has_operator)

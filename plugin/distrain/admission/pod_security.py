@@ -36,8 +36,8 @@ CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "b
 class Standard(Struct, frozen=True):
     """A level of the Pod Security Standards, with the checks of Kubernetes 1.`minor` or with the latest checks.
 
-    If the API server is Kubernetes 1.`server`, it has no newer checks than that. `server` is None if the API server's
-    version is unknown.
+    `server` is the minor version of the API server, or None if this version is unknown. The API server does not have
+    the checks that later versions of Kubernetes added.
     """
 
     level: str
@@ -51,7 +51,7 @@ class Standard(Struct, frozen=True):
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int | None = None) -> Iterator[Refusal]:
     """Yield a refusal for each violation by the job's pods; `labels` are the namespace's labels.
 
-    The version of the API server is Kubernetes 1.`server`.
+    `server` is the minor version of the API server, for example 34 for Kubernetes 1.34.
     """
     standard = replace(enforced(labels), server=server)
     roles: dict[str, list[PodRole]] = {}
@@ -64,7 +64,7 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int
 
 
 def not_judged(job: Job, labels: Labels, server: int | None) -> Iterator[str]:
-    """Yield the API server's version if the version is unknown and decides whether the job's pods are refused."""
+    """Yield a text if the API server's version is unknown, and only some versions refuse the job's pods."""
     standard = enforced(labels)
     for role in job.roles if server is None else ():
         pod, newer = _pod(role), {check.since for check in CHECKS[standard.level] if check.since > OLDEST}
@@ -95,7 +95,7 @@ def violated(standard: Standard, pod: Pod) -> str:
 
 
 def _checks(standard: Standard) -> list[Check]:
-    """Return the newest version of each check in the standard."""
+    """Return the checks of the standard, each in the newest version that the standard and the API server have."""
     # policy/registry.go: populate
     bounds = [minor for minor in (standard.minor, standard.server) if minor is not None]
     known = [each for each in CHECKS[standard.level] if all(each.since <= minor for minor in bounds)]
@@ -118,7 +118,7 @@ def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
 
 
 def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
-    """Return the names of the containers that the operator adds and that the namespace refuses."""
+    """If the namespace refuses the pod because of init containers of the operator, return these containers' names."""
     init = pod.spec.init_containers or ()
     own = [each for each in init if each.name not in INIT_CONTAINERS]
     added = [each.name for each in init if each.name in INIT_CONTAINERS]

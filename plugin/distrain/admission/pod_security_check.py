@@ -86,7 +86,7 @@ def of_containers(
 
 
 def of_contexts(pod: Pod, forbidden: Callable[[SecurityContext], Collection[str]]) -> tuple[str, list[str]]:
-    """Return the forbidden values in security contexts, and names for their owners, such as `pod and container "a"`."""
+    """Return the forbidden values in security contexts, and say where they are, such as in `pod and container "a"`."""
     own = forbidden(pod.security)
     names, values = _collected([(container.name, forbidden(security(container))) for container in pod.containers])
     owners = [*(["pod"] if own else []), *([named("container", names)] if names else [])]

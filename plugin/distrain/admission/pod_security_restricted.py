@@ -75,7 +75,7 @@ def restricted_seccomp_profile(pod: Pod) -> str:
 
 
 def _silent(pod: Pod, says_nothing: Callable[[SecurityContext], bool]) -> list[str]:
-    """Return the names of the containers that do not set the field although the pod does not set it either."""
+    """If the pod does not set the field, return the names of the containers that do not set it either."""
     names = [container.name for container in pod.containers if says_nothing(security(container))]
     return names if says_nothing(pod.security) else []
 

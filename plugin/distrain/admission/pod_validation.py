@@ -33,7 +33,7 @@ OfName = Callable[[str, str], Iterator[str]]
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each role whose pods every API server refuses.
+    """Yield a refusal for each role whose pods are invalid, so that the API server of any cluster refuses them.
 
     The job already has the defaults of the LimitRanges.
     """
@@ -48,9 +48,10 @@ def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[R
 
 
 def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> str:
-    """Return the name of the LimitRange whose default limit causes the API server's message `words`, or an empty text.
+    """If a LimitRange's default limit causes the API server's message `words`, return its name, otherwise "".
 
-    Only a default limit can be refused: a container that has a limit gets that limit as its request.
+    A default request never causes such a message: if a container has a limit but no request, its request is set to its
+    limit.
     """
     if words in of_spec(role.template):
         return ""
@@ -59,7 +60,7 @@ def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> 
 
 
 def _of_template(role: PodRole) -> tuple[str, list[str]]:
-    """If a Job or StatefulSet gets no pods, return its kind, and the API server's messages about its pod template."""
+    """For a Job or StatefulSet without pods, return its kind, and the API server's messages about its pod template."""
     if role.owner is None or role.owner.kind in REPLICAS:
         return "", []
     return role.owner.kind, [f"spec.template.{words}" for words in of_spec(role.template)]

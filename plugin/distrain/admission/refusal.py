@@ -12,7 +12,8 @@ class Refusal(Struct, frozen=True):
 
     The verdict is `busy` if the refusal ends when other pods end, otherwise `impossible`. `reason` quotes the component
     that refuses, and `next` says what the user can do next. `everywhere` is true if the scheduler refuses the pods on
-    every node. `everywhere` is false if another component refuses the pods before they are scheduled.
+    every node. `everywhere` is false if the pods are refused by something else: an admission plugin, a scheduling gate
+    or kubelet.
     """
 
     verdict: Verdict

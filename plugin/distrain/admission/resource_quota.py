@@ -61,7 +61,7 @@ def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
 
 
 def not_judged(job: Job, quotas: Sequence[ResourceQuota], claims: Sequence[NewClaims] = ()) -> Iterator[str]:
-    """Yield the resources in the quotas that this module does not count, such as Secrets."""
+    """Yield a line for each quota that limits something which this module does not count, such as Secrets."""
     has_classes = all(each.spec.storage_class_name is not None for each in claims)
     for quota in quotas:
         known, has_operator = _total(quota, job, job.roles), any(each.kind in KUBEFLOW for each in job.resources)
@@ -170,7 +170,7 @@ def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
 
 
 def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
-    """Return how much of the quota the claims use that the quota counts."""
+    """Return how much of the quota these claims use; claims outside of the quota's scopes use nothing."""
     total: Units = {}
     for claim in (each for each in claims if _counts_claim(quota, each.spec)):
         storage = claim.spec.requests.get("storage", 0)
@@ -182,7 +182,7 @@ def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return how much of the quota the release's existing pods, their owners and the operator's objects use."""
+    """Return how much of the quota is freed once the release's pods, their owners and the operator's objects end."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
@@ -231,7 +231,7 @@ def _has_scope_of_pods(quota: ResourceQuota) -> bool:
 def _is_of_claims(name: str, *, has_classes: bool) -> bool:
     """Tell whether only claims use this resource of a quota.
 
-    The resources of a storage class are included only with `has_classes`.
+    For a quota on the claims of one storage class, the answer is true only if `has_classes` is true.
     """
     return name in (PVCS, f"count/{PVCS}", "requests.storage") or (has_classes and OF_CLASS in name)
 

@@ -1,1 +1,1 @@
-"""Print the answers of commands, which are verdicts and runs, in the format or to the file that --output names."""
+"""Print verdicts and the states of runs, in the format or to the file that --output names."""

@@ -1,4 +1,4 @@
-"""Judge the job of `check`, and print the report or the explanation of one node."""
+"""Carry out the command `check`: judge a job, and print the report or the explanation of one node."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def _described(request: Request, manifest: str | None) -> Described:
 
 
 def _described_offline(request: Request) -> Described:
-    """Render the job for the APIs in the snapshot. Without a snapshot, use the newest API version of the job's kind."""
+    """Render the job for the API versions that the snapshot lists.
+
+    Without a snapshot, use the newest API version of the job's kind.
+    """
     # Import only here, for jobs from values: a job from a manifest needs no derived values.
     from distrain.derive.measured import measured
     from distrain.helm.record_size import with_record
@@ -108,7 +111,7 @@ def _described_offline(request: Request) -> Described:
 def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the merged values plus the keys that derive has added to `workers`.
 
-    Running Helm once more would take longer.
+    This is faster than running Helm again to merge them.
     """
     from distrain.yaml import yaml_loader
 
@@ -120,7 +123,10 @@ def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
 def _examined(
     request: Request, job: Job, gpu_resource: str | None, more: Sequence[kube.Node]
 ) -> tuple[PreparedJob, ClusterState]:
-    """Read the job's dependencies and the nodes from the cluster or the file, as if the release's pods had ended."""
+    """Read the nodes and the objects that the job depends on, from the cluster or the file.
+
+    The pods of the release that the job replaces are treated as if they had ended.
+    """
     options = request.options
     if not _is_offline(request):
         cluster = request.cluster

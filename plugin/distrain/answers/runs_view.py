@@ -105,7 +105,7 @@ class View:
     def _is_news(self, runs: list[Run]) -> bool:
         """Tell whether something has changed since the last line was printed.
 
-        With --wait, if only the step has changed, a line is printed at most once a minute.
+        With --wait, if only the number of the training step has changed, a line is printed at most once a minute.
         """
         gists, steps = [_gist(each) for each in runs], [each.figures.step for each in runs]
         now = time.monotonic()
@@ -124,7 +124,7 @@ class View:
         seen = last
         if error := self._silence.error:
             why, _, then = error.messages[0].partition("; ")
-            seen = f"{why}{f'; before that: {last}' if last else ''}"
+            seen = f"{why}{f'; last state before that: {last}' if last else ''}"
         return f"--timeout: the run has not reached {self._asked.goal} in {self._asked.timeout:g} s: {seen}; {then}"
 
     def _changes(self) -> Iterator[list[Run]]:
@@ -200,7 +200,7 @@ class View:
 
     @property
     def _is_screen(self) -> bool:
-        """Tell whether each new answer replaces the previous answer on a terminal."""
+        """Tell whether the runs are shown as a screen: each new state replaces the previous state on the terminal."""
         return self._asked.watches and self._asked.form == "text" and console.width() is not None
 
     def _tell(self, runs: list[Run]) -> None:
@@ -218,7 +218,10 @@ class View:
             self._print(runs, clears=True)
 
     def _tell_unread(self, runs: list[Run]) -> None:
-        """Say once which objects the user may not read, because a line about a run has no room for this."""
+        """Print which objects the user may not read, each only once.
+
+        The lines about the runs have no room for such messages.
+        """
         new = [words for each in runs for words in each.unread if words not in self._unread]
         for words in dict.fromkeys(new):
             console.say(f"not read: {words}")
@@ -244,7 +247,7 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return those facts about a run whose change is worth a new line.
+    """Return facts about a run. If one of them changes, a new line about the run is printed.
 
     Steps and ages are left out, because they always change.
     """
@@ -255,7 +258,7 @@ def _gist(found: Run) -> Any:
 def _style(found: Run, width: int | None) -> str:
     """Return the style in which the phase is printed.
 
-    There is none for a pipe, or if the user wants no colours (no-color.org).
+    The style is empty for a pipe, and if the user wants no colours (no-color.org).
     """
     if width is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return ""

@@ -34,7 +34,7 @@ NAMED = "correct the name, or copy the kubeconfig again"
 
 
 class Access(Struct, frozen=True):
-    """A server, and how to reach the server.
+    """The URL of an API server, and what a connection to it needs, such as TLS settings, proxy and credentials.
 
     `credentials(True)` returns new credentials after the server has refused the previous ones.
     """
@@ -77,7 +77,10 @@ def access(wanted: Target) -> Access:
 
 
 def _entries(wanted: Target) -> tuple[Cluster, User]:
-    """Return the cluster and the user of the context. Both are empty if overrides name the server instead."""
+    """Return the cluster and the user of the context.
+
+    Both are empty if Helm's flags name the server, so that there is no context.
+    """
     config = kubeconfig.load(wanted.kubeconfig) if wanted.kubeconfig else None
     context = config.contexts.get(wanted.context) if config else None
     if config is None or context is None:
@@ -217,7 +220,10 @@ def _own_files(user: User) -> tuple[str | None, str | None]:
 
 
 def _in_file(error: Exception) -> str:
-    """Return what is wrong with a certificate or key. OpenSSL's own message names only OpenSSL's functions."""
+    """Return what is wrong with a certificate or key.
+
+    The message of OpenSSL is not returned, because it only names functions of OpenSSL.
+    """
     if isinstance(error, ssl.SSLError):
         return "it is not in PEM format, or the key belongs to another certificate"
     return reason(error)
@@ -225,9 +231,10 @@ def _in_file(error: Exception) -> str:
 
 @contextmanager
 def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | None]:
-    """Yield the path of a file.
+    """Yield the path of the file with a certificate or key.
 
-    If there is only data, write it to a temporary file, because Python's TLS reads only files.
+    If the kubeconfig contains the data itself, write the data to a temporary file, because Python's ssl module reads
+    only files.
     """
     if not data:
         yield path
@@ -251,7 +258,7 @@ def _token(path: str) -> str:
 
 
 def _told(cluster: Cluster) -> dict[str, object]:
-    """Return the cluster's data for an exec plugin with `provideClusterInfo`."""
+    """Return the description of the cluster that an exec plugin receives if its entry sets `provideClusterInfo`."""
     extras = {extension.name: extension.extension for extension in cluster.extensions or ()}
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:

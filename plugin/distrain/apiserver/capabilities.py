@@ -1,4 +1,4 @@
-"""Define the APIs that a cluster serves, in the form that Helm reads."""
+"""Define what Helm must know about a cluster to render a chart: its version and the APIs that it serves."""
 
 from __future__ import annotations
 

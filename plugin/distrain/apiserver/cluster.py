@@ -1,7 +1,7 @@
-"""Read a Kubernetes cluster. The docstrings of methods that change it begin with "Write:".
+"""Read a Kubernetes cluster. The docstring of each method that changes the cluster says so first.
 
-Only code that changes releases calls these methods. Other POST requests are reviews, which change nothing. Responses
-are decoded with msgspec directly into the structs of `kube`.
+Only code that changes releases calls these methods. All other methods change nothing: their POST requests only ask the
+API server about the user's name and rights. Responses are decoded with msgspec directly into the structs of `kube`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Cluster:
     def hurry(self, until: float = math.inf, *, asks_again: bool = True) -> None:
         """Let requests take no longer than `until`, a time of the monotonic clock.
 
-        Retry only briefly if the caller repeats its requests itself (`asks_again`).
+        With `asks_again`, the caller itself repeats failed requests later, so each request has only a few retries.
         """
         self._connection.hurry(until, FEW_RETRIES if asks_again else RETRIES)
 
@@ -102,7 +102,10 @@ class Cluster:
         return Capabilities(self.known_version(), tuple(api for group in groups for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
-        """Return the group's APIs as `group/version` and `group/version/Kind`, or nothing if the cluster lacks it."""
+        """Return the group's APIs as `group/version` and `group/version/Kind`.
+
+        Return [] if the cluster does not serve the group.
+        """
         found = []
         try:
             versions = self.read_one(f"/apis/{group}", Group, f"the API group {group}").versions or []
@@ -117,7 +120,7 @@ class Cluster:
         return Ahead(self.kinds, api_version).result
 
     def kinds(self, api_version: str) -> list[str]:
-        """Return the kinds of an API version, or nothing if the cluster lacks it."""
+        """Return the kinds of an API version, or [] if the cluster does not serve this version."""
         found = self.read_optional(f"/apis/{api_version}", ResourceList, api_version)
         resources = (found.resources if found else None) or ()
         return [resource.kind for resource in resources if "/" not in resource.name]
@@ -151,7 +154,7 @@ class Cluster:
 
         With `nodes`, read only pods on these nodes, pods without a node, and all pods of `namespaces`. For a large
         cluster, a second process handles a part of the pods, and the sum of the two results is returned. If a list
-        expires while it is read, reading starts again and `use` is called again. So no pod is counted twice.
+        expires before its end, everything is read again and `use` is called again, so that no pod is counted twice.
         """
         use_all = partial(self._understood, "pods of all namespaces", use)
         if nodes is not None:
@@ -159,11 +162,14 @@ class Cluster:
         return again(lambda: self._pods(NOT_ENDED).used((self._connection, self._open()), use_all))
 
     def pods(self) -> Iterator[CountedPod]:
-        """Yield the pods that `over_pods` passes on; raise ExpiredError if the list expires before its end."""
+        """Yield all pods that have not ended, of all namespaces; raise ExpiredError if the list expires too early."""
         return self._pods(NOT_ENDED).items(self._connection)
 
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
-        """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
+        """Yield the pods on these nodes and the pods without a node.
+
+        Each node's pods are read with a separate request, because the API server answers such requests from its cache.
+        """
         names = iter([*nodes, ""])
         # All threads take their next node name from one shared iterator.
         connection = self._connection
@@ -172,7 +178,7 @@ class Cluster:
             yield from ahead.result()
 
     def _pods_elsewhere(self, namespaces: Sequence[str], nodes: Sequence[str]) -> Iterator[CountedPod]:
-        """Yield the pods of the namespaces that are on other nodes than these."""
+        """Yield the pods of these namespaces that run on a node which is not one of `nodes`."""
         for namespace in namespaces:
             others = ",".join(f"spec.nodeName!={name}" for name in (*nodes, ""))
             path, what = f"{paths.namespace(namespace)}/pods", f"pods of namespace {namespace}"
@@ -194,7 +200,7 @@ class Cluster:
     def may(self, verb: str, group: str, resource: str, namespace: str) -> bool:
         """Tell whether RBAC allows the user this verb.
 
-        A subresource follows a slash in `resource`. An empty namespace means all namespaces.
+        `resource` may name a subresource after a slash, for example pods/log. An empty namespace means all namespaces.
         """
         plural, _, subresource = resource.partition("/")
         names = {"resource": plural, "subresource": subresource, "group": group}
@@ -235,7 +241,7 @@ class Cluster:
         return self.read_optional(_path(resource, namespace), kube.Workload, what)
 
     def workloads(self, api_version: str, kind: str, namespace: str) -> list[kube.Workload]:
-        """Return a namespace's objects of a kind that creates pods, or nothing if the cluster lacks the kind."""
+        """Return a namespace's objects of a kind that creates pods, or [] if the cluster does not serve the kind."""
         return self._list_if_served(paths.of_kind(api_version, kind, namespace), kube.Workload, f"{kind.lower()}s")
 
     def release_pods(self, namespace: str, release: str) -> list[kube.Pod]:
@@ -258,7 +264,7 @@ class Cluster:
         return self.read_list(events, kube.Event, f"events of namespace {namespace}", fieldSelector="type=Warning")
 
     def named(self, namespace: str, api_version: str, plural: str) -> list[kube.Named]:
-        """Return a namespace's objects of one kind, an empty list if the cluster does not know the kind."""
+        """Return a namespace's objects of one kind, or [] if the cluster does not serve the kind."""
         return self._list_if_served(f"{paths.namespace(namespace, api_version)}/{plural}", kube.Named, plural)
 
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
@@ -291,7 +297,7 @@ class Cluster:
         return stream.parts
 
     def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
-        """Write: create a namespace, as Helm would, with these annotations; return its uid.
+        """Change the cluster: create a namespace, as Helm would, with these annotations. Return its uid.
 
         Returns None if a namespace of this name exists but has other annotations. If the namespace has the same
         annotations, an earlier attempt created it, and only the response was lost.
@@ -308,14 +314,14 @@ class Cluster:
         return found.uid if annotations.items() <= (found.annotations or {}).items() else None
 
     def delete_namespace(self, name: str, uid: str) -> None:
-        """Write: delete the namespace with this uid; ignore a missing namespace."""
+        """Change the cluster: delete the namespace with this uid. Do nothing if the namespace is missing."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         answer = self._write("DELETE", paths.namespace(name), options)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, f"namespace {name}", self.server)
 
     def delete_workload(self, resource: Resource, namespace: str) -> str | None:
-        """Write: delete a workload in the foreground, that is, the object exists until its pods are gone.
+        """Change the cluster: delete a workload in the foreground, so that the object exists until its pods are gone.
 
         Returns the uid of the workload, or None if the workload does not exist.
         """
@@ -327,14 +333,14 @@ class Cluster:
         answer = self._write("DELETE", _path(resource, namespace), {**options, "preconditions": {"uid": uid}})
         what = f"{resource.kind} {resource.name}"
         if answer.status == 403:
-            words = f"you may not delete {what}; ask for a role that allows `delete` on {resource.kind.lower()}s"
-            raise ForbiddenError(words)
+            role = f"a role that allows `delete` on {resource.kind.lower()}s"
+            raise ForbiddenError(f"you have no permission to delete {what}; ask for {role}")
         if answer.status not in (200, 202, 404):
             raise refusal(answer, what, self.server)
         return uid
 
     def annotate_pod(self, namespace: str, name: str, annotations: dict[str, str]) -> None:
-        """Write: add annotations to a pod; ignore a missing pod."""
+        """Change the cluster: add annotations to a pod. Do nothing if the pod is missing."""
         answer = self._write("PATCH", paths.pod(namespace, name), {"metadata": {"annotations": annotations}})
         if answer.status not in (200, 404):
             raise refusal(answer, f"pod {name}", self.server)
@@ -348,7 +354,10 @@ class Cluster:
         return found
 
     def _understood(self, what: str, use: Callable[[T], U], found: T) -> U:
-        """Return the result of `use`. Raise UnreachableError if `use` decodes a part that has a wrong form."""
+        """Return `use(found)`.
+
+        Raise UnreachableError if a part of the server's response has a wrong form, so that `use` cannot decode it.
+        """
         try:
             return use(found)
         except (msgspec.DecodeError, QuantityError) as error:
@@ -384,7 +393,7 @@ def _path(resource: Resource, namespace: str) -> str:
 def connect(target: Target, say: Callable[[str], None] = console.say, request_timeout: float | None = None) -> Cluster:
     """Prepare to read the cluster of the target; raise UnreachableError if its kubeconfig cannot be used.
 
-    `say` receives a line whenever a request is repeated after a long pause. A request waits for the server for
-    `request_timeout` seconds; 0 means no limit.
+    `say` receives a line whenever a request is repeated after a long pause. A request fails if the server does not
+    answer for `request_timeout` seconds; 0 means no limit.
     """
     return Cluster(target, say, request_timeout)

@@ -57,7 +57,8 @@ urllib3.disable_warnings(InsecureRequestWarning)
 class Answer(Struct, frozen=True):
     """An HTTP response.
 
-    If the request has `hear`, the body is valid only until the connection's next request that has `hear`.
+    All requests with a `hear` function write the response's body into the same memory. So such a body is valid only
+    until the next request with a `hear` function.
     """
 
     status: int
@@ -65,14 +66,20 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """A response that comes in parts. `answer` has the status. If the status is not 200, `answer` also has the body."""
+    """A response that comes in parts.
+
+    `answer` has the status. With status 200, `parts` yields the body; with any other status, `answer` has the body.
+    """
 
     answer: Answer
     parts: Iterator[bytes]
 
 
 class Question(Struct, frozen=True):
-    """An HTTP request. `hear` is called with the beginning of a 200 response if more bytes follow."""
+    """An HTTP request.
+
+    `hear` is called with the beginning of a long 200 response, while the rest of the response is still being received.
+    """
 
     method: str
     path: str
@@ -84,8 +91,8 @@ class Question(Struct, frozen=True):
 class Connection:
     """Connections to one API server, which threads share; a forked process needs its own.
 
-    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and
-    `seconds` for each next byte; 0 means no limit.
+    `say` receives a line before each long pause for a retry. A request fails if the server needs more than `seconds` to
+    accept the connection, or then sends no byte for `seconds`; 0 means no limit.
     """
 
     def __init__(self, access: Access, say: Callable[[str], None] | None = None, seconds: float | None = None) -> None:
@@ -115,9 +122,10 @@ class Connection:
 
         Raise UnreachableError if there is no response.
 
-        Any request may be sent more than once, so a request that changes the cluster must be idempotent. A request that
-        changes the cluster passes `method`. A request that has a body but no `method` is a review of the user's rights.
-        `hear` gets the beginning of a 200 response while the rest is being received. After a retry it is called again.
+        Any request may be sent more than once, so a request that changes the cluster must be idempotent. For a request
+        that changes the cluster, the caller sets `method`. A request with a `body` but without a `method` only asks
+        about the user's name or rights. `hear` gets the beginning of a 200 response while the rest is being received.
+        If the request is retried, `hear` is called again.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         attempts = _Attempts(min(retries, self._most_retries), end=min(monotonic() + LONGEST, self._until))
@@ -140,10 +148,10 @@ class Connection:
                 return answer
 
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
-        """Send a GET request with a long-lived response. Raise UnreachableError if no response begins.
+        """Send a GET request with a long-lived response. Raise UnreachableError if the server does not respond.
 
-        The server may send nothing for `seconds` plus the read timeout of other requests. There is no retry, because
-        only the caller knows where to continue.
+        The read timeout is `seconds` longer than that of other requests. There is no retry, because only the caller
+        knows where to continue.
         """
         question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)
@@ -250,17 +258,17 @@ class Connection:
 
 
 class _Memory:
-    """Memory for one body at a time.
+    """Memory for the body of one response.
 
-    Each body overwrites the previous one: the kernel would have to clear new memory, which takes as long as decrypting
-    a body.
+    Each body overwrites the previous one. New memory for each body would be slower, because the kernel has to clear it,
+    which takes as long as decrypting a body.
     """
 
     def __init__(self) -> None:
         self._all = memoryview(b"")
 
     def add(self, part: bytes, start: int) -> int:
-        """Write a part at a position, and return the position after the part."""
+        """Write a part of the body at the position `start`, and return the position after the part."""
         end = start + len(part)
         if end > len(self._all):
             larger = memoryview(bytearray(2 * end))
@@ -274,7 +282,7 @@ class _Memory:
 
 
 class _Attempts:
-    """The retries of one request: urllib3 counts them and sets the pauses, within a limit for the whole time."""
+    """The retries of one request. urllib3 counts them and computes the pauses. No retry starts after the time `end`."""
 
     def __init__(self, count: int, *, end: float) -> None:
         self._retry = Retry(count, allowed_methods=None, backoff_factor=FIRST_PAUSE, backoff_max=LONGEST_PAUSE)

@@ -67,9 +67,12 @@ class Credentials(Struct, frozen=True):
 
 
 def sendable(value: str, what: str) -> str:
-    """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
+    """Return the value if it can be sent as an HTTP header.
+
+    Otherwise raise CredentialsError with a message that does not show the value.
+    """
     if UNSENDABLE.search(value):
-        words = f"{what} contains a line break or another control character, which neither Helm nor kubectl would send"
+        words = f"{what} contains a line break or another control character, so Helm and kubectl would not send it"
         in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if "KUBECONFIG" in what else ""
         raise CredentialsError(f"{words}; remove it{in_yaml}")
     return value
@@ -92,14 +95,17 @@ class _Claims(Struct):
 
 
 def from_oidc(provider: AuthProvider) -> Callable[[bool], Credentials]:
-    """Return a function that returns the provider's id-token. Only Helm and kubectl renew an expired token."""
+    """Return a function that returns the provider's id-token.
+
+    Helm and kubectl renew an expired token, but this plugin does not.
+    """
     token = (provider.config or {}).get("id-token") or ""
     own = Credentials.bearer(token, _expiry(token))
 
     def credentials(renewed: bool) -> Credentials:
         if own.expired:
-            words = "the id-token of auth-provider oidc has expired; log in again, or renew it with `kubectl version`"
-            raise UnreachableError(f"KUBECONFIG: {words}")
+            words = "the id-token of auth-provider oidc has expired"
+            raise UnreachableError(f"KUBECONFIG: {words}; log in again, or let kubectl renew it: `kubectl version`")
         return own
 
     return credentials

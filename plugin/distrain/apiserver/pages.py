@@ -1,7 +1,7 @@
 """List objects page by page.
 
-The pods of a large cluster take a gigabyte of memory. So no page is kept, and the caller processes each item as soon as
-it arrives.
+All pods of a large cluster together would take a gigabyte of memory. So the caller processes each item as soon as it
+arrives, and no page is kept in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class Summable(Protocol):
-    """A result that can be added: each of two processes computes it for one half of a list."""
+    """A result that supports `+`.
+
+    Two processes compute such results, each for one half of a list, and then the two results are added.
+    """
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -47,14 +50,14 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class ExpiredError(UnreachableError):
-    """The API server no longer has the state of the cluster that the first pages of a list show."""
+    """A list cannot be read to its end: the API server has dropped the state of its first pages."""
 
 
 class Listing(Generic[Item]):
     """The list at a path of an API server; `what` names the list in messages.
 
-    All pages show the state that the cluster had at the first page. Raises ExpiredError if the server no longer has
-    this state.
+    All pages show the state that the cluster had when the first page was read. Raises ExpiredError if the server no
+    longer has this state.
     """
 
     # The Accept header of the requests for all pages after the first. It names the preferred content type first.
@@ -71,7 +74,7 @@ class Listing(Generic[Item]):
     def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
         """Return the result of `use` for all items.
 
-        If the list is long, two processes share it. `use` must not keep any item.
+        If the list is long, two processes share the work. `use` must not keep any item.
         """
 
         def use_pages(pages: Iterator[Answer]) -> Sum:
@@ -124,7 +127,7 @@ class Listing(Generic[Item]):
 
 
 class PodListing(Listing[CountedPod]):
-    """The list of pods, in protobuf after the first page if the server supports it."""
+    """The list of pods. The first page is JSON, and the other pages are protobuf if the server supports this."""
 
     _accept_more = f"{PROTOBUF},{JSON}"
 

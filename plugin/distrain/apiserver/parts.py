@@ -17,7 +17,7 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
-    """For each part, yield the lines that the part completes.
+    """For each part of the response, yield the lines that end in this part.
 
     With `has_rest`, also yield a last line without a line break.
     """

@@ -14,7 +14,7 @@ from distrain.errors import UnreachableError
 
 
 def proxy_of(server: str, own: str | None) -> str | None:
-    """Return the proxy's URL, None for a direct connection; raise UnreachableError for an unsupported proxy."""
+    """Return the proxy's URL, or None for a direct connection; raise UnreachableError for an unsupported proxy."""
     proxy, origin = (own, "proxy-url") if own else _from_environment(server)
     if not proxy:
         return None
@@ -23,7 +23,7 @@ def proxy_of(server: str, own: str | None) -> str | None:
     if parts is None:
         raise UnreachableError(f"{origin}: is not the URL of a proxy; write http://HOST:PORT")
     if parts.scheme != "http":
-        raise UnreachableError(f"{origin}: a proxy of {parts.scheme}:// is not supported; use one of http://HOST:PORT")
+        raise UnreachableError(f"{origin}: a proxy with {parts.scheme}:// is not supported; use http://HOST:PORT")
     return parts.geturl()
 
 

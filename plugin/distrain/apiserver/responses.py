@@ -99,7 +99,8 @@ class WatchEvent(Struct):
 class Page(Struct, Generic[Item]):
     """The items of a page.
 
-    The items are required: an answer without items is no empty list, but comes from another kind of server.
+    The field `items` is required: a response without this field is not an empty list, but comes from a server that is
+    not an API server of Kubernetes.
     """
 
     items: list[Item] | None
@@ -146,7 +147,7 @@ def no_log(answer: Answer, what: str, server: str) -> DistrainError:
 def _right(words: str) -> str:
     """Return the missing right in the API server's words.
 
-    If the API server's message names no right, return `get` and `list`.
+    If the API server's message does not say which right is missing, return `get` and `list`.
     """
     denied = DENIED.search(words)
     return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"

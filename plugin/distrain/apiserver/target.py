@@ -1,4 +1,4 @@
-"""Choose the cluster and the namespace of a command. Helm and the plugin's own requests use the same.
+"""Choose the cluster and the namespace of a command, for Helm and for the plugin's own requests.
 
 Helm passes its flags to a plugin in the environment. With `python -m distrain`, --namespace, --kube-context and
 --kubeconfig are arguments, and the parser puts Helm's other flags into the environment.
@@ -68,9 +68,10 @@ class Target(Struct, frozen=True):
 
     @property
     def kubectl_cluster_flags(self) -> str:
-        """Return the flags of a `kubectl` command about nodes, about namespaces, or about another namespace.
+        """Return the flags with which `kubectl` reaches this cluster, without the flag --namespace.
 
-        Each flag follows a space; the text is empty if the kubeconfig's current context is the target.
+        They are for commands about nodes or namespaces, and for commands that set --namespace themselves. The text is
+        empty if the target is the kubeconfig's current context. Otherwise it begins with a space.
         """
         return "".join(f" {flag}" for flag in self._given("--context"))
 
@@ -90,7 +91,7 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     """Choose the target from flags, then Helm's environment, then the kubeconfig's current context.
 
     In a pod without any of these, the target is the pod's own cluster. Raises UnreachableError if there is no
-    kubeconfig, ValuesError if it lacks the context.
+    kubeconfig, and ValuesError if the kubeconfig lacks the context.
     """
     overrides = _overrides()
     namespace = _said_namespace(namespace)
@@ -151,14 +152,17 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Raise ValuesError for impersonation in a pod: Helm ignores the flag there and would install as another user."""
+    """Raise ValuesError if the user asks for impersonation in a pod without a kubeconfig.
+
+    Without a kubeconfig, Helm ignores impersonation. So Helm would install the release as the pod's ServiceAccount.
+    """
     if overrides.user or overrides.groups:
         words = "without a kubeconfig Helm ignores this variable; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, but this pod has no kubeconfig, only its ServiceAccount: {words}")
 
 
 def _only_in_cluster(path: str) -> bool:
-    """Tell whether only a pod's ServiceAccount can be the target."""
+    """Tell whether the plugin can reach a cluster only as the ServiceAccount of the pod in which the plugin runs."""
     if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
         return False
     return SERVICE_HOST in os.environ and TOKEN.is_file() and not os.path.isfile(path)

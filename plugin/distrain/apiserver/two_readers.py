@@ -26,9 +26,9 @@ def shared(
 ) -> tuple[T, T]:
     """Return the results of `use` for the odd pages, in this process, and for the even pages, in a child process.
 
-    The token of a page is at the beginning of the previous page, so the processes send each other the tokens. The child
-    process uses the second of `asks`, and no other code may use that connection. Raises the errors that occur in either
-    process.
+    Each page begins with the token of the next page. The two processes read the pages in turn, so each process sends
+    the tokens that it finds to the other process. The child process sends its requests with `asks[1]`, and no other
+    code may use that connection. Raises the errors that occur in either process.
     """
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_work, args=(ours, theirs, asks[1], next_token, use), daemon=True)
@@ -51,7 +51,10 @@ class _Turn:
         self.following: str | None = None
 
     def pass_on(self, page: Answer) -> None:
-        """Read the token from a page or its beginning; a page that is read again after an error is ignored."""
+        """Read the next page's token from this page or its beginning, and send it to the other process.
+
+        If a page is read again after an error, its token has been sent already, so nothing happens.
+        """
         if not self._has_passed:
             self.following = self._next_token(page)
             # If the other process has ended, the next message received from it gives the reason.
@@ -86,7 +89,7 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Run the child process. The parent ends this child process, even after Ctrl-C."""
+    """Run the child process. The child process ignores Ctrl-C, because its parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:

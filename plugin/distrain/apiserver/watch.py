@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 class Listed(Struct, Generic[Item], frozen=True):
-    """A list of an API server; `what` names it in messages."""
+    """A request for a list of objects of one kind. `server` is the API server; `what` names the list in messages."""
 
     server: str
     path: str
@@ -77,7 +77,7 @@ class Watch(Generic[Item]):
         return list(self._objects.values())
 
     def silence(self) -> tuple[float, UnreachableError | None]:
-        """Return for how many seconds the API server has not answered, and the last error."""
+        """Return the number of seconds since the API server stopped answering (0 if it answers), and the last error."""
         since = self._silent_since
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 
@@ -100,7 +100,7 @@ class Watch(Generic[Item]):
         self._changed.set()
 
     def _list(self) -> str:
-        """Read the whole list; return its version, from which the watch begins."""
+        """Read the whole list, and return its resource version, with which the watch begins."""
         listed = self._listed
         # Send the request without retries, because each retry would print a line. This thread repeats the request
         # later.
@@ -112,7 +112,10 @@ class Watch(Generic[Item]):
         return whole.metadata.resource_version
 
     def _follow(self, version: str) -> None:
-        """Receive changes until the server no longer knows the version, or the user may not watch."""
+        """Receive changes until the resource version is too old for the server.
+
+        If the user has no permission to watch, receive none.
+        """
         listed = self._listed
         while version and not self._closed.is_set():
             query = {**listed.query, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(SECONDS)}
@@ -132,7 +135,7 @@ class Watch(Generic[Item]):
                 self._closed.wait(1)
 
     def _take(self, line: bytes) -> str:
-        """Apply a change; return the version after it, or an empty text if the list must be read again."""
+        """Apply a change; return the new resource version, or an empty text if the whole list must be read again."""
         try:
             event = self._event.decode(line)
             metadata = self._watched.decode(event.object).metadata

@@ -26,7 +26,8 @@ from distrain.request.request import Request, before_changes, refuse_disabled
 def current_release(request: Request, wanted: Wanted) -> Current:
     """Read the release to change, from Helm and the cluster.
 
-    `wanted` returns the values that the command asks for. If Argo CD manages the job, the refusal names these values.
+    `wanted` returns the values that the command asks for. If Argo CD manages the job, an error tells the user to write
+    these values in git.
     """
     request.reach()
     found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
@@ -38,7 +39,7 @@ def current_release(request: Request, wanted: Wanted) -> Current:
 def all_values(request: Request, current: Current) -> Values:
     """Return the release's values merged with the defaults of its chart.
 
-    For a job of Argo CD, use the defaults of --chart.
+    A job that Argo CD manages has no release, so use the defaults of the chart in --chart.
     """
     if current.revision.number == 0:
         return request.helm.merged_values(source_of(request.source, current.revision.values))
@@ -152,7 +153,7 @@ def _before(request: Request, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
-    """Return the plan. If pods end or new pods need room, add what this costs."""
+    """Return the plan with its costs: the training that is lost if pods end, and the GPUs that the new pods need."""
     if current.runs and planned.ends_pods:
         planned = replace(planned, lost=training(found.request.cluster, current, found.release.target.namespace))
     if report is None:

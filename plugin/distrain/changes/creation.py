@@ -19,8 +19,8 @@ from distrain.request.request import Request, before_changes
 def create(request: Request, uninstalled: int = 0) -> int:
     """Check the job, and install it as a new release.
 
-    `uninstalled` is the last revision of a release of this name that was uninstalled with --keep-history, otherwise 0.
-    The history of that release continues, as with `helm upgrade --install`.
+    If a release of this name was uninstalled with --keep-history, `uninstalled` is its last revision, and the new
+    release continues its history, as with `helm upgrade --install`. Otherwise `uninstalled` is 0.
     """
     found = _accepted(request, uninstalled)
     if not request.options.dry_run:
@@ -30,7 +30,10 @@ def create(request: Request, uninstalled: int = 0) -> int:
 
 @before_changes()
 def _accepted(request: Request, uninstalled: int) -> RenderedJob:
-    """Return the job to install if it fits or may wait; with --dry-run, print it."""
+    """Return the job to install; raise an error if it neither fits nor may wait for free capacity.
+
+    With --dry-run, also print it.
+    """
     options = request.options
     try:
         found = request.new_job(is_release=True, uninstalled=uninstalled)

@@ -26,7 +26,7 @@ Wanted = Callable[[OwnedJob], Values]
 
 
 def source_of(chart: Source, values: Values) -> Source:
-    """Return the chart with these values and no others."""
+    """Return the chart, with these values as the only values that the user sets."""
     return chart.with_text(yaml_writer.dump(values))
 
 
@@ -55,8 +55,8 @@ def _new_refusal(request: Request, name: str, found: Owner) -> RefusedError:
 def with_values_files(request: Request, current: Current) -> Current:
     """Return the release of a HelmRelease; all of its values count as the user's values.
 
-    Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults. So Helm does not record their values
-    as the user's values.
+    The reason is that Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults, so Helm does not
+    record the values in these files as the user's values.
     """
     every = request.helm.releases.all_values(request.options.name, request.cluster.target)
     return replace(current, revision=replace(current.revision, values=every))
@@ -67,7 +67,7 @@ def is_of_helm_release(current: Current) -> bool:
 
 
 def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedError:
-    """Return the error that refuses a change by hand; its messages say what to write in git instead."""
+    """Return the error that refuses to change a job whose values are in git. Its messages say what to change in git."""
     assert current.owner
     place = values_in_git.find(request.cluster, current.owner, found.release.target.namespace)
     old, new = current.revision.values, request.helm.given_values(found.release.source)
@@ -109,7 +109,9 @@ def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> Re
 
 
 def _own_values(request: Request, place: Place) -> dict[str, Any]:
-    """Return the values of the Application, overridden by its parameters: Argo CD passes both to Helm in the same way.
+    """Return the values of the Application, overridden by the Application's parameters.
+
+    Argo CD passes them to Helm in the same way.
 
     Raise ValuesError if the chart's schema refuses the values.
     """
@@ -123,7 +125,10 @@ def _own_values(request: Request, place: Place) -> dict[str, Any]:
 
 
 def _flag(parameter: HelmParameter) -> tuple[str, str]:
-    """Return the flag of Helm that sets a parameter. Argo CD escapes a comma, except in a list like {a,b}."""
+    """Return the flag of Helm that sets a parameter.
+
+    As in Argo CD, each comma in the value is escaped, except in a list like {a,b}.
+    """
     value = parameter.value
     is_list = value.startswith("{") and value.endswith("}")
     escaped = value if is_list else value.replace(",", "\\,")

@@ -52,7 +52,8 @@ def plan_offline(request: Request) -> int:
 
 def _refuse_contradictions(options: Any) -> None:
     if options.dry_run != "client":
-        raise ValuesError("--from: only shows a plan and does not use the cluster; add --dry-run")
+        words = "works only with --dry-run, because it shows a plan without using the cluster"
+        raise ValuesError(f"--from: {words}; add --dry-run")
     if any(getattr(options, flag) for flag in REUSING):
         words = "leave out --reuse-values and --reset-then-reuse-values"
         raise ValuesError(f"--from: already gives the values before the change; {words}")
@@ -74,13 +75,13 @@ def _before(request: Request) -> Next:
 def _rendered(request: Request, source: Source) -> Next:
     """Render the release without a cluster, with the newest API version of its kind, as `template --offline` does.
 
-    Nothing is derived, because the tool that applies the files does not derive values either.
+    `derive` does not complete the values, because the tool that applies the files does not run `derive` either.
     """
     values = request.merged_values(source)
     refuse_disabled(values)
     if is_unspread(request.helm.given_values(source)):
-        words = "the total is not divided among workers, and this plan does not look up the GPUs per node"
-        step = "write workers.replicas and workers.gpus, as `helm distrain derive` prints them"
+        words = "the total cannot be divided among workers, because --from does not look up the GPUs per node"
+        step = "set workers.replicas and workers.gpus to the numbers that `helm distrain derive` prints"
         raise ValuesError(f"gpus: {words}; {step}")
     template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)
     rendering = request.helm.render(source, template)

@@ -1,4 +1,4 @@
-"""Advise the user whose job does not fit: name a value, the finding and the next step."""
+"""Tell the user of a job that does not fit which value to change, what the check found, and what to do next."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ def _depends(say: Wording, now: Judgement) -> str:
 
 
 def _undecided(say: Wording, now: Judgement) -> str:
-    """Say which search did not finish.
+    """Say which search ended at its limit of steps without an answer.
 
-    A search goes over the pods' orders, over placements now, or over placements on empty nodes.
+    There are three searches: for the order of the pods, for a placement beside the pods that run now, and for a
+    placement on empty nodes.
     """
     head, size = say.size(say.job.main)
     if now.possible:
@@ -134,7 +135,7 @@ def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> 
 
 
 def _nowhere(say: Wording, role: PodRole, empty: ClusterState) -> str:
-    """Say why no node has room for even one pod of the role, although no other pods are there."""
+    """Say why no node could run even one pod of the role, even if all other pods were gone."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
     free = {node.name: node.free for node in empty.free()}
@@ -188,7 +189,7 @@ def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Cl
 def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
     """Return the message of the first filter that refuses an empty node.
 
-    Name taints only if no other filter refuses the node.
+    A taint is reported only if no other filter refuses the node.
     """
     found = empty.refusal(node, role)
     if found == UNTOLERATED:

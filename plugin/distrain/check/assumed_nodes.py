@@ -58,9 +58,9 @@ def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.
 
 
 def _is_device(key: str, value: str) -> bool:
-    """Tell whether a pair `key=value` may be a resource of a device plugin.
+    """Tell whether a pair `key=value` may be the amount of a device plugin's resource.
 
-    Such a pair also becomes a label, because a label may have a number as its value.
+    The node gets such a pair also as a label, because a label's value can be a number, too.
     """
     domain, slash, _ = key.partition("/")
     return bool(slash and value.isdecimal() and not OWN_DOMAIN.search(domain))

@@ -27,7 +27,11 @@ OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsa
 
 
 class ClusterState(Struct, frozen=True):
-    """The nodes, their usage by all pods, and their usage by the pods that stay after all other pods have ended."""
+    """The nodes and how much of them is in use.
+
+    `taken` is the usage by all pods. `staying` is the usage by DaemonSet and static pods only, which stay on their
+    nodes after all other pods have ended.
+    """
 
     nodes: Sequence[kube.Node]
     taken: Usage
@@ -62,7 +66,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers whose limits make the number of pods on a node depend on the order of the pods."""
+        """Return the CSI drivers whose attach limit lets more or fewer pods fit, depending on the order of the pods."""
         limits = self.constraints.attach_limits
         found = {
             driver
@@ -136,7 +140,11 @@ def take(
 
 
 def over(pods: Iterable[CountedPod]) -> OverPods:
-    """Return an OverPods function for pods that have already been read."""
+    """Return a function of type OverPods for pods that are already known.
+
+    An OverPods function has one argument, a function that computes the usage of pods. The returned function calls its
+    argument with `pods`, and does not read any pods from the cluster.
+    """
     return lambda use: use(pods)
 
 

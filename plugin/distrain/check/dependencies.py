@@ -47,17 +47,19 @@ class Dependencies(Struct, frozen=True):
     """The objects of the namespace and of the cluster that affect a job's pods.
 
     A field is None if objects of its kind were not read; `unseen` then names the kind. `missing` are the Secrets,
-    ConfigMaps and ServiceAccounts that the job's pods need but that do not exist. `unserved` are those kinds in the
-    job's manifest that the cluster does not serve. `has_namespace` tells whether the job's namespace exists, if this is
+    ConfigMaps and ServiceAccounts that the job's pods need but that do not exist. `unserved` are the kinds in the job's
+    manifest that the cluster does not serve. `has_namespace` tells whether the job's namespace exists, if this is
     known. `ending_namespaces` are being deleted. `all_claims` are the claims of all namespaces. `own` are the pods of
-    the same release. These pods end before the job starts, or belong to the job already. `pods` are all pods of the
-    namespace; they are read only if the manifest contains a quota for this namespace. `existing` are objects of the
-    manifest that exist already, so that quotas have counted them. `former_classes` are the PriorityClasses as they are
-    before the manifest changes them. For each RuntimeClass that the job's pods name and that was read,
-    `runtime_classes` maps its name to the class, or to None if the cluster lacks it. The API server has the version
-    Kubernetes 1.`server_minor`, if this version is known and matters. For the API group of each gang scheduler that the
-    job needs, `gang_schedulers` tells whether the cluster has it, if this is known. The flags in `kubectl_flags` make
-    kubectl use this cluster and namespace.
+    the release with the job's name: pods of an earlier job, which end before the job starts, or pods of this job.
+    `pods` are all pods of the namespace; they are read only if the manifest contains a quota for this namespace.
+    `existing` are the objects of the manifest that exist already; quotas have counted them already. `former_classes`
+    are the cluster's PriorityClasses before the manifest is applied. `runtime_classes` maps the name of each
+    RuntimeClass of the job's pods to the class, or to None if the cluster has no such class; a class that was not read
+    has no entry. `server_minor` is the minor version of the API server, for example 34 for Kubernetes 1.34; it is None
+    if it is unknown or has no influence on the job. The keys of `gang_schedulers` are the API groups of the gang
+    schedulers that the job needs. A value is true if the cluster serves the group. If the plugin could not find out
+    whether the cluster serves a group, the group has no entry. The flags in `kubectl_flags` make kubectl use this
+    cluster and namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -92,7 +94,7 @@ def by_name(items: Sequence[Named] | None) -> dict[str, Named] | None:
 
 
 def labels_of(items: Sequence[kube.Named] | None) -> dict[str, Labels] | None:
-    """Return the labels of objects by their names, None for objects that were not read."""
+    """Map the name of each object to the object's labels. Return None if the objects were not read."""
     return None if items is None else {item.metadata.name: item.metadata.labels or {} for item in items}
 
 
@@ -107,7 +109,11 @@ def namespace_of(job: Job, namespace: str) -> str:
 
 
 def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
-    """Return the release's pods. Pods that are being deleted are left out, because they still use their nodes."""
+    """Return the release's pods, except pods that are being deleted.
+
+    The caller counts the resources of the returned pods as free. A pod that is being deleted uses its resources until
+    it is gone, so they do not count as free.
+    """
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
     return [
         pod
@@ -130,7 +136,7 @@ def uses_claims(job: Job) -> bool:
 
 
 def has_own_claims(job: Job) -> bool:
-    """Tell whether each pod of the job has claims of its own, which controllers create."""
+    """Tell whether controllers create persistent volume claims for each of the job's pods."""
     volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
     return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
 
@@ -152,8 +158,8 @@ def may_exist(job: Job, quotas: Sequence[ResourceQuota] | None, namespace: str) 
 def with_policies(found: Dependencies, policies: Policies, namespace: str) -> Dependencies:
     """Return the dependencies as they will be when the manifest's policies have been created.
 
-    A policy of the manifest replaces the cluster's policy of the same name. A namespace keeps the labels that the
-    manifest does not set.
+    A policy of the manifest replaces the cluster's policy of the same name. The labels that the manifest sets on a
+    namespace are added to the labels that the namespace has already.
     """
     quotas, classes, added = policies.quotas_of(namespace), found.priority_classes, policies.priority_classes
     before = {each.metadata.name: each for each in found.quotas or ()}
@@ -217,9 +223,9 @@ def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
 
 
 def served_by_operators(job: Job) -> list[ApiKind]:
-    """Return those kinds of the job that a cluster serves only with their operator.
+    """Return the kinds of the job's objects that a cluster serves only if the kind's operator is installed.
 
-    Leave out kinds that the manifest defines.
+    Leave out kinds whose CustomResourceDefinition is in the manifest.
     """
     kinds = {(each.api_version, each.kind) for each in job.resources if each.kind in KUBEFLOW}
     return sorted(kind for kind in kinds if _definition(*kind) not in job.creates)

@@ -58,7 +58,7 @@ def _of_role(role: PodRole, asked: Role, node: kube.Node, free: Node, state: Clu
 
 
 def _in_the_way(role: PodRole, asked: Role, node: kube.Node, free: Node, state: ClusterState) -> Iterator[str]:
-    """Yield the scheduler's reason for refusing the role's pods, the rules between the pods, and the rules' labels."""
+    """Yield lines that say why the node refuses the role's pods, and which rules and node labels affect the pods."""
     cause = state.refusal(node, role)
     if cause:
         taints = [f"{taint.key}={taint.value or ''}:{taint.effect}" for taint in untolerated(node, role.spec)]

@@ -1,4 +1,4 @@
-"""Count a job's GPUs: the name of their resource, and how many are needed, free, and there in total."""
+"""Count GPUs: how many a job needs, how many are free, and how many all nodes have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from distrain.workload.manifest import Job
 
 
 class Gpus(Struct, frozen=True):
-    """The number of GPUs that the job needs, of free GPUs on nodes that admit its pods, and of GPUs on all nodes."""
+    """Three numbers of GPUs.
+
+    The job needs `needed` GPUs; `free` GPUs are free on the nodes that admit the job's pods; all nodes together have
+    `total` GPUs.
+    """
 
     resource: str
     needed: int

@@ -134,7 +134,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
 
 
 def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
-    """If a new volume of the job depends on it, read how much storage the CSI drivers have left."""
+    """If the free storage of a CSI driver decides where a new volume can be created, read this free storage."""
     storage = "/apis/storage.k8s.io/v1"
     if not makes_volumes(job, found):
         return found
@@ -149,7 +149,7 @@ def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependen
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
     """If the job uses CSI volumes, read how many of them each node can attach.
 
-    If a node has such a limit, also read which volumes count towards the limit.
+    If a node has such a limit, also read the volumes that are attached to nodes, and the claims of all namespaces.
     """
     needs, storage = volume_needs(job, found), "/apis/storage.k8s.io/v1"
     if not any(each.drivers for each in needs.values()):
@@ -184,7 +184,7 @@ class _Reader(Struct):
 
         Return None if the user may not read the list, or the cluster is too old to serve it.
 
-        The calling function then reports what is not judged.
+        If the result is None, the caller reports that these objects were not judged.
         """
         try:
             return self.cluster.read_list(path, item, what)
@@ -196,7 +196,7 @@ class _Reader(Struct):
         return by_name(self.listed(path, item, what)) if needed else {}
 
     def namespaces(self, job: Job) -> list[kube.Named] | None:
-        """Return the job's namespace, or all namespaces if a term of the job selects namespaces."""
+        """Return the job's namespace, or all namespaces if an affinity term of the job selects namespaces by label."""
         if selects_namespaces(job):
             return self.listed("/api/v1/namespaces", kube.Named, "labels of namespaces")
         what = f"labels of namespace {self.namespace}"
@@ -229,7 +229,10 @@ class _Reader(Struct):
                 yield kind, name
 
     def runtime_classes(self, job: Job) -> Iterator[tuple[str, RuntimeClass | None]]:
-        """Yield each RuntimeClass of the job's pods that the user may read. The calling function names the others."""
+        """Yield each RuntimeClass of the job's pods that the user may read.
+
+        The caller reports the RuntimeClasses that were not read.
+        """
         for name in runtime_class.names(job):
             path = paths.of_kind("node.k8s.io/v1", "RuntimeClass", "", name)
             with suppress(ForbiddenError):
@@ -252,9 +255,9 @@ class _Reader(Struct):
         return self._allowed(what, lambda: self.cluster.has(path, what))
 
     def server_minor(self, labels: Iterable[Labels]) -> int | None:
-        """If one of the namespaces enforces Pod Security, return the API server's minor version.
+        """Return the API server's minor version if one of the namespaces enforces Pod Security.
 
-        Return None if it is unknown.
+        Return None if no namespace enforces Pod Security, or if the version is unknown.
         """
         if all(enforced(each).level == "privileged" for each in labels):
             return None

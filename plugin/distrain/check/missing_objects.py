@@ -15,7 +15,7 @@ SSH_VOLUME = "ssh-auth"
 
 
 def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole, say: Wording) -> Refusal:
-    """Return the refusal of those pods of a role that need an object which does not exist."""
+    """Refuse the pods of a role because the Secret, ConfigMap or ServiceAccount `what` does not exist."""
     kind, name = what
     absent, them = f"there is no {kind} {name} in namespace {namespace}", "it"
     if not found.has_namespace:
@@ -25,7 +25,10 @@ def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole
 
 
 def _place(what: ObjectName, role: PodRole, say: Wording) -> str:
-    """Return the path of the value that names the object, or the role if the chart did not render the pods."""
+    """Return the path of the value that names the missing object.
+
+    If the job does not come from the chart, there is no such value; return the role instead.
+    """
     kind, name = what
     if not say.job.from_chart:
         return say.place(role)

@@ -17,14 +17,20 @@ from distrain.workload.manifest import Job
 
 
 class Reason(Struct, frozen=True):
-    """Why some nodes accept no further pod, and how many nodes: 0 if the pod is refused before it is scheduled."""
+    """A reason to refuse a pod, and the number of nodes to which it applies.
+
+    The number is 0 if the pod is refused by something other than the scheduler, such as an admission plugin or kubelet.
+    """
 
     nodes: int
     reason: str
 
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
-    """Place as many pods as fit. Then count the nodes by the reason for which they refuse the job's next pod."""
+    """Place as many pods as fit.
+
+    Then return the reasons why nodes refuse the job's next pod, each with the number of nodes.
+    """
     blocked, left, has_resources = _blocked(job, state)
     role = next(role for role in job.roles if role.name == blocked.name)
     later = list(state.later_refusals(state.nodes, role))
@@ -39,7 +45,11 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
-    """Return the role with a pod that finds no node, the nodes' free capacity, and whether their resources suffice."""
+    """Find the role whose pods do not fit, and return it with the nodes' free capacity.
+
+    Also return whether the free capacity suffices for these pods. If it does, only rules between pods, such as
+    anti-affinity, refuse the pods.
+    """
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -53,7 +63,7 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 
 
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
-    """If a node has the resources for the role's next pod but a rule refuses it, map the node to the rule's message."""
+    """For nodes that have the resources for the next pod but refuse it because of a rule, return the rule's message."""
     found = refused_by_rules(nodes, role)
     # The node has room for the pod if rules between pods (affinity, topology spread) are ignored. So such a rule
     # refuses the pod, even if the plugin cannot tell which one.
@@ -63,7 +73,11 @@ def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict
 
 
 def _own_causes(room: Node, role: Role, later: str | None, by_rules: dict[str, str]) -> list[str]:
-    """Return the messages of NodeResourcesFit, or the message of the first later filter that refuses the next pod."""
+    """Return why the node refuses the next pod.
+
+    The reasons are tried in this order: a rule between pods, then missing resources, then `later`. `later` is the
+    message of a scheduler's filter that comes after the filter for resources.
+    """
     if room.name in by_rules:
         return [by_rules[room.name]]
     short = insufficient(room, role)

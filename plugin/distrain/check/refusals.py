@@ -48,9 +48,9 @@ Find = Callable[[Job, str], Dependencies]
 class PreparedJob(Struct, frozen=True):
     """A job with the defaults of its namespaces and PriorityClasses, and the scheduling constraints of its pods.
 
-    `gpu_resource` is the resource name of its GPUs. `refusals` stop the job, whatever free capacity the nodes have.
-    `unseen` names what was not judged. `open_claims` are claims whose volume has no known location until the first pod
-    has a node. `own` is the number of pods of the release that use a node now.
+    `gpu_resource` is the resource name of its GPUs. `refusals` apply even if the nodes have enough free capacity.
+    `unseen` names what was not judged. `open_claims` are claims whose volume gets its location only when the first pod
+    is placed on a node. `own` is the number of pods of the release that use a node now.
     """
 
     job: Job
@@ -82,7 +82,7 @@ class _Part(Struct, frozen=True):
         return (self.found.namespaces or self.job.policies.labels).get(self.namespace) or {}
 
     def refusals(self, say: Wording) -> Iterator[Refusal]:
-        """Yield the refusals whose cause is neither a node nor a pod on a node."""
+        """Yield the refusals that depend neither on nodes nor on the pods that run on nodes."""
         job, found = self.job, self.found
         yield from _unserved(found, say)
         yield from gang_scheduler.refusals(job, found.gang_schedulers, say)
@@ -109,7 +109,7 @@ class _Part(Struct, frozen=True):
                 yield missing(self.found, self.namespace, (kind, name), role, say)
 
     def unseen(self, whole: Job) -> Iterator[str]:
-        """Name what was not judged. `whole` is the job together with its parts in other namespaces."""
+        """Name what was not judged. `whole` is the job with the roles of all namespaces."""
         yield from self.found.unseen
         yield from self.claims.unseen
         for kind, name in sorted(self.found.missing):
@@ -160,7 +160,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
 
 
 def _found(part: Job, namespace: str, find: Find) -> Dependencies:
-    """Return the objects that a part of the job depends on, including the manifest's policies."""
+    """Return what the job's roles in one namespace depend on, as if the manifest's policies had been created."""
     return with_namespace(with_policies(find(part, namespace), part.policies, namespace), namespace)
 
 
@@ -170,7 +170,7 @@ def _with_defaults(part: Job, found: Dependencies) -> Job:
 
 
 def _joined(job: Job, parts: Sequence[Job]) -> Job:
-    """Return the job with the roles of its parts, in the order that they have in the job."""
+    """Return the job, with each role replaced by the role of the same name in `parts`."""
     roles = {role.name: role for part in parts for role in part.roles}
     return replace(job, roles=tuple(roles[role.name] for role in job.roles))
 
@@ -190,7 +190,7 @@ def _constraints(job: Job, parts: Sequence[_Part], shared: SharedVolumes) -> Job
 
 
 def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
-    """Return the attach limits of the CSI drivers of all parts of the job."""
+    """Merge the attach limits of all parts of the job: how many volumes of a CSI driver can be attached to a node."""
     every = [attach_limits.attach_limits(part.job, part.found) for part in parts]
     return AttachLimits(
         _united(each.limits for each in every),
@@ -240,7 +240,7 @@ def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:
 
 
 def _maker(kind: str, job: Job) -> str:
-    """Name an object of the manifest whose controller may create Secrets and ConfigMaps, such as a SealedSecret."""
+    """If `kind` is Secret or ConfigMap, name a custom resource of the manifest that may create it (SealedSecret)."""
     if kind not in ("Secret", "ConfigMap"):
         return ""
     custom = (each.resource for each in job.objects if is_custom(each.resource))

@@ -1,7 +1,7 @@
 """Report whether a job fits the cluster: the verdict, its numbers and reasons, and what could not be judged.
 
 The verdict is `fits` only if the scheduler places every pod in any order (see solver/capacity) and nothing refuses the
-pods (see refusals). `unseen` names what could not be read; this does not change the verdict.
+pods (see refusals). `unseen` names what could not be read; such gaps do not change the verdict.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class Pods(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """The report of a check.
 
-    `undecided`: why the check could not decide; in this case the verdict is `depends`. `fit` has the number of main
-    pods that fit together with all other pods. For each other role, `fit` has the number of the role's pods that fit
-    without pods of further roles. `unseen` names what was not judged. `assumed` names what was assumed differently from
-    the cluster's state. `warnings` are about the values; they do not change the verdict.
+    If `undecided` is true, the verdict is `depends`, because the check could not find out whether the job fits. `fit`
+    maps each role to a number of pods. For the main role, this is how many of its pods fit in addition to all pods of
+    the other roles. For any other role, it is how many of its pods fit if the job has no other pods. `unseen` names
+    what was not judged. `assumed` names the check's assumptions that differ from the cluster's state, such as nodes of
+    --assume-nodes. `warnings` are about the values; they do not change the verdict.
     """
 
     verdict: Verdict
@@ -115,7 +116,7 @@ def readable(request: Units) -> dict[str, str]:
 
 
 def not_judged(prepared: PreparedJob) -> list[str]:
-    """Yield a line for each setting of the pods that this check does not judge."""
+    """Return a line for each setting of the pods that this check ignores."""
     return [f"{what} of the {role.name}" for role in prepared.job.roles for what in _beyond_check(role.spec)]
 
 
@@ -129,7 +130,10 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
-    """Return the verdict by nodes and refusals. `is_open` is true if perhaps no nodes can ever take the job."""
+    """Combine two findings into the job's verdict: `placed`, which says whether the pods fit, and the refusals.
+
+    `is_open` is true if it is unknown whether the nodes can ever run the job.
+    """
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE

@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """If a node has the resources for more pods of the role than a rule allows, map the node to the rule's message."""
+    """For each node with resources for another pod that a rule forbids, map the node's name to the rule's message."""
     found: dict[str, str] = {}
     # Apply the scheduler's filters in reverse order, so that the message of the first filter overwrites later ones.
     for anti_affinity in role.anti_affinity:
@@ -35,14 +35,17 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
 
 
 def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
-    """If the role's anti-affinity excludes its own pods, yield the nodes of domains with room for several of them."""
+    """If the role's pods exclude each other, yield the nodes in domains whose resources suffice for several pods.
+
+    Such a domain can take only one pod of the role, so the anti-affinity rule refuses the next pod there.
+    """
     if role.name in rule.roles and role.count > 1:
         room = _room(nodes, role, rule.key)
         yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes in domains where no pod counts for the affinity, and where no such pod will be placed."""
+    """If no pod selected by the role's affinity runs in a domain, or can run there later, yield the domain's nodes."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))
@@ -56,9 +59,9 @@ def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
 
 
 def _uneven(nodes: Sequence[Node], near: Sequence[Node], role: Role, rule: TopologySpread) -> Iterator[str]:
-    """Yield the nodes of those domains that have room for more pods than the constraint allows.
+    """Yield the nodes in domains whose resources suffice for more pods than the topology spread constraint allows.
 
-    Only the nodes `near` take pods of the role.
+    `near` are the nodes on which pods of the role may run.
     """
     if rule.roles - {role.name}:
         return
@@ -72,7 +75,7 @@ def _uneven(nodes: Sequence[Node], near: Sequence[Node], role: Role, rule: Topol
 
 
 def _smallest(nodes: Sequence[Node], rule: TopologySpread, room: Mapping[str, int]) -> int:
-    """Fill each domain as far as its resources allow, and return the smallest number of pods that a domain then has."""
+    """Return the smallest number of pods in a domain if every domain has as many pods as its resources allow."""
     domains = {node.labels[rule.key] for node in nodes if node.name in rule.eligible and rule.key in node.labels}
     if len(domains) < rule.min_domains:
         return 0
@@ -80,7 +83,7 @@ def _smallest(nodes: Sequence[Node], rule: TopologySpread, room: Mapping[str, in
 
 
 def _room(nodes: Sequence[Node], role: Role, key: str) -> Counter[str]:
-    """For each domain of the topology key, count the role's pods for which the domain has the resources."""
+    """For each domain of the topology key, return the number of the role's pods that fit by resources alone."""
     room: Counter[str] = Counter()
     for node in nodes:
         if key in node.labels:

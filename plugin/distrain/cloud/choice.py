@@ -58,7 +58,10 @@ def refuse_efa(provider: str, instance: Instance | None) -> None:
 
 
 def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Like `preferred`, return the best type, but for a total of GPUs that is not yet split over workers."""
+    """Return the best instance type for a total of GPUs that is not split over workers yet.
+
+    The order of preference is the same as in `preferred`.
+    """
     given = {
         each: labels.provided(each, GPU, where.zone_label) for each in with_gpus(where.provider) if each.efa or not efa
     }
@@ -84,8 +87,8 @@ def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
     priced = [each for each in nodes if each.type in cost]
     if not priced:
         types = ", ".join(each.type for each in nodes)
-        words = f"found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of {types}"
+        words = f"has no price for any instance type that fits this run; add a line `TYPE: PRICE` for one of {types}"
         unknown = [name for name in cost if not table.is_known(name)]
-        misspelt = f", or correct {', '.join(unknown)}, which distrain does not know" if unknown else ""
+        misspelt = f", or correct the types that distrain does not know: {', '.join(unknown)}" if unknown else ""
         raise ValuesError(f"{prices.FLAG}: {words}{misspelt}")
     return min(priced, key=lambda each: (nodes[each] * cost[each.type], nodes[each]))

@@ -56,9 +56,9 @@ class Groups(Struct, frozen=True):
 
 
 def gpu_group(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> Group:
-    """Return the group of GPU nodes, without its number of nodes.
+    """Return the group of GPU nodes; its number of nodes is set later.
 
-    Raise ValuesError if these nodes cannot have a label of workers.nodeSelector.
+    Raise ValuesError if workers.nodeSelector contains a label that nodes of this type cannot have.
     """
     given = labels.provided(instance, GPU, zone)
     labels.refuse_lacking("workers.nodeSelector", needs.selector, given)
@@ -93,10 +93,11 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
 
 
 def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
-    """Return the message for workers that may not fit even if each worker has its own node."""
+    """Return the message that the workers perhaps do not fit even if each worker has its own node."""
     if is_possible and not group.taint:
-        room = "the GPU nodes get no taint, so other pods of the run may use the CPUs and memory that a worker needs"
-        return f"workers.tolerations: {room}; tolerate {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+        room = "the GPU nodes get no taint, because the workers tolerate none, and so other pods of the run may use"
+        step = f"add a toleration of {needs.gpu_resource}, or lower workers.cpu and workers.memory"
+        return f"workers.tolerations: {room} the CPUs and memory that a worker needs; {step}"
     words = f"{needs.workers} workers do not fit on {needs.workers} nodes of type {group.instance.type}"
     return f"workers.replicas: {words}; run `helm distrain check --offline --assume-nodes` to see why"
 
@@ -127,14 +128,18 @@ def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
 
 
 def _runs_on(gpu: Group, role: PodRole, given: Mapping[str, str]) -> bool:
-    """Tell whether the role's nodeSelector makes its pods run on the GPU nodes, whose labels are `given`."""
+    """Tell whether the role's pods can run only on nodes like the GPU nodes.
+
+    This is so if the role has a nodeSelector that matches the GPU nodes' labels `given`, and if the pods tolerate the
+    GPU nodes' taint.
+    """
     selector = role.spec.node_selector or {}
     is_admitted = gpu.taint is None or tolerates(role.spec, gpu.taint)
     return bool(selector) and is_admitted and all(given.get(key) == value for key, value in selector.items())
 
 
 def _devices(needs: Needs, group: Group) -> Mapping[str, int]:
-    """Return the devices that the network operator offers, under the resource names that the values request."""
+    """Return a node's number of InfiniBand devices under each of the resource names that the values request."""
     return dict.fromkeys(needs.rdma, group.instance.infiniband) if group.instance.infiniband else {}
 
 
@@ -147,13 +152,16 @@ def _numbered(group: Group, nodes: int) -> Group:
 
 
 def _too_small(needs: Needs, group: Group, zone: str) -> str:
-    """Return the message for an instance type on which no worker fits. It names the types on which a worker fits."""
+    """Return the message for an instance type on which no worker fits.
+
+    The message names the types on which a worker fits.
+    """
     instance, efa = group.instance, group.efa
     has = _offer(needs, instance, efa=efa)
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    change = "change the workers' requests, nodeSelector or affinity: no known type fits a worker"
+    change = "change the workers' requests, nodeSelector or affinity, because no known type fits a worker"
     step = f"name one of {', '.join(others)}" if others else change
     if not short:
         return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"
@@ -169,7 +177,10 @@ def _lacks(has: Mapping[str, int], name: str, amount: int) -> bool:
 
 
 def _held(needs: Needs, instance: Instance, zone: str, *, efa: bool) -> int:
-    """Count the workers that fit on a node of this type: none if it cannot have a label of workers.nodeSelector."""
+    """Count the workers that fit on a node of this type.
+
+    The number is 0 if workers.nodeSelector contains a label that the node cannot have.
+    """
     if labels.lacking(needs.selector, labels.provided(instance, GPU, zone)):
         return 0
     return workers_per_node(needs, gpu_group(needs, instance, zone, efa=efa), zone)
@@ -204,7 +215,7 @@ def _none_holds(needs: Needs, provider: str, *, efa: bool) -> str:
             least = f"{words} offers more than {rounded_down(name, most)}"
             return f"{path}: a worker requests {text(name, amount)} {name}, but {least}; lower it"
     asked = ", ".join(f"{text(name, amount)} {name}" for name, amount in _listed(needs))
-    return f"workers: {words} fits a worker ({asked}); lower this, or correct the workers' nodeSelector or affinity"
+    return f"workers: {words} fits a worker ({asked}); lower these requests, or correct the nodeSelector or affinity"
 
 
 def _listed(needs: Needs) -> list[tuple[str, int]]:

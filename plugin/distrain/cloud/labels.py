@@ -1,4 +1,4 @@
-"""Tell which labels of the workers' nodeSelector a node group gets, and which of them no node group can have."""
+"""Tell which labels in the workers' nodeSelector must be set on a node group, and which no node group can have."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ RESERVED = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io", "amazonaws.
 
 
 def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
-    """Return the labels that the provider gives each node of the group; without `zone`, the provider chooses it."""
+    """Return the labels that the provider sets on each node of the group.
+
+    If `zone` is empty, the label of the zone is left out, because the provider chooses the zone.
+    """
     names = dict.fromkeys(GROUP[instance.provider], group)
     return {**instance.labels, **names, **({ZONE: zone} if zone else {})}
 
 
 def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return key and value of the first label in a nodeSelector that a group with the `given` labels cannot have."""
+    """Return key and value of the nodeSelector's first label that a node with the labels `given` can never have."""
     pairs = sorted(selector.items())
     return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
 
@@ -48,10 +51,10 @@ def refuse_lacking(path: str, selector: Mapping[str, str], given: Mapping[str, s
         key, value = found
         has = f"the nodes have {given[key]}" if key in given else "a node group cannot set this label"
         flag = {INSTANCE_TYPE: "--instance" if key in given else "", ZONE: "--zone"}.get(key)
-        step = f"name {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
+        step = f"give {value} with {flag}, or correct the nodeSelector" if flag else "remove it from the nodeSelector"
         if key in SPOT:
-            step = f"remove it, or make the GPU group a spot group yourself with {SPOT[key]}"
-        raise ValuesError(f"{path}.{key}: found {value}, but {has}; {step}")
+            step = f"remove it, or create the GPU node group yourself, as a spot group with {SPOT[key]}"
+        raise ValuesError(f"{path}.{key}: asks for {value}, but {has}; {step}")
 
 
 def _is_reserved(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Read from a run's job and values what the nodes of its workers must have: GPUs, labels, a tolerated taint."""
+"""Find out from a run's job and values which GPUs, labels and taint the nodes of its workers must have."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Timeout(argparse.Action):
 
 
 class OneManifest(argparse.Action):
-    """Store the file's name. Refuse a second file, because argparse would keep only the last one without a word."""
+    """Store the file's name. Refuse a second file, because argparse would silently use only the last one."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if options.manifest is not None:
@@ -71,7 +71,7 @@ class HelmFlag(argparse.Action):
 
 
 class GenerateName(argparse.Action):
-    """Record that the release's name is generated, unless the user gives a template for the name."""
+    """Handle --generate-name: record that Helm generates the release's name, unless --name-template was given."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
         options.naming = options.naming or ("--generate-name", "")

@@ -1,7 +1,7 @@
 """Define the parser that all commands use, and the types of their arguments.
 
-The public interface of argparse can neither list a parser's arguments nor change the text of an error. So the parser
-keeps its own list of arguments, and checks choices itself.
+argparse has no public way to list a parser's arguments, or to change the text of an error. So the parser keeps its own
+list of arguments, and checks choices itself.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ValuesError, suggests a similar word, and prints the help text of its topic for --help.
 
     `arguments` lists all arguments, `groups` the arguments in each titled group, and `commands` the parser of each
-    command. `alone` has the default value of each flag that may be written without `=value`. `required` lists groups of
-    arguments; the user must give one argument of each group. `settle` completes the options after parsing. `settle`
-    returns the words that belong to no argument.
+    command. `alone` has, for each flag that may be written without `=value`, the value that the flag then gets.
+    `required` lists groups of arguments; the user must give one argument of each group. After parsing, `settle`
+    completes the options, and returns the words that belong to no argument.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -131,7 +131,8 @@ class Parser(argparse.ArgumentParser):
     def spelled_out(self, words: Sequence[str]) -> Iterator[str]:
         """Yield a command's words in the form that argparse needs.
 
-        Helm also accepts `--wait=true`, and `--dry-run` alone.
+        Helm also accepts two forms that argparse does not: a value for a switch (`--wait=true`), and `--dry-run`
+        without a value.
 
         Raise ValuesError for a flag of Helm that the command refuses.
         """
@@ -162,7 +163,7 @@ class Parser(argparse.ArgumentParser):
     def _refuse_unknown(self, words: Sequence[str]) -> None:
         """Raise ValuesError for an unknown flag.
 
-        Without this, argparse would first report arguments that are missing.
+        If argparse parsed these words first, it would report missing arguments instead of the unknown flag.
         """
         flags = self.flags
         for word in itertools.takewhile(lambda word: word != "--", words):
@@ -172,14 +173,17 @@ class Parser(argparse.ArgumentParser):
                 raise ValuesError(_unknown(word, self))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Raise ValuesError with a next step in cases in which argparse raises an error without one."""
+        """Parse the arguments. Convert argparse's error to a ValuesError that also names the next step."""
         try:
             return super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:
             raise ValuesError(f"{self._taught(error)}; see `{self.prog} --help`") from error
 
     def error(self, message: str) -> NoReturn:
-        """Report a missing argument. In all other cases argparse raises an exception."""
+        """Report a missing argument.
+
+        argparse calls this method for missing arguments, and raises an exception for any other mistake.
+        """
         missing = [action for action in self.arguments if action.required and _name(action) in message]
         told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing)
         groups = [group.names for group in self.required if all(name in message for name in group.names)]
@@ -222,7 +226,7 @@ class Version(argparse.Action):
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
     """If an argument has choices, give it a type whose error message suggests what the user probably meant.
 
-    If the argument has its own type, that type converts a word to the choice that the word means.
+    If the argument has a type already, this type first converts the user's word to a choice.
     """
     if not settings.get("choices"):
         return settings
@@ -237,7 +241,10 @@ def _choice(name: str, choices: Sequence[str], meaning: Callable[[str], str], wo
 
 
 def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterable[str] = ()) -> ValuesError:
-    """Return the error for a wrong choice. The user may also have meant one of the words in `more`."""
+    """Return the error for a wrong choice.
+
+    The error suggests the most similar word among the choices and the words in `more`.
+    """
     words = f'{name}: there is no "{value}"; choose {", ".join(choices)}'
     return ValuesError(words + meant(value, [*choices, *more]))
 
@@ -283,7 +290,7 @@ def wrong_name(name: str) -> str:
 def count(number: str, of: str = "GPUs: write 8") -> int:
     """Parse a number that must be greater than 0.
 
-    `of` says in the error message what is counted (GPUs by default) and gives an example.
+    `of` is a part of the error message. It says what is counted, GPUs by default, and shows a valid example.
     """
     if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')

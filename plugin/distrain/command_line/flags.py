@@ -36,7 +36,7 @@ def add_wait(parser: Parser) -> None:
 
 
 def add_revision(parser: Parser) -> None:
-    """Add the flags of Helm that are about the revision that a change creates."""
+    """Add Helm's flags for the revision that a command creates: --description, --labels and --no-hooks."""
     parser.add_argument("--description", action=ToHelm, metavar="TEXT", help="description of the revision")
     words = "labels of the revision's Secret"
     parser.add_argument("-l", "--labels", action=ToHelm, type=labels, metavar="KEY=VALUE", help=words)

@@ -1,6 +1,6 @@
 """List the flags of `helm install`, `helm upgrade` and `helm template` that distrain refuses, and what to use instead.
 
-docs/plugin.md shows this table. Any other flag of these three commands has the same meaning for distrain as for Helm.
+docs/plugin.md shows this table. Every other flag of these three commands has the same meaning for distrain as for Helm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read --labels, the labels of a revision's Secret, and --selector, which selects objects by their labels.
 
-Helm and the API server would refuse wrong labels too late: when an upgrade has already ended the old job. Helm and the
-API server would refuse a wrong selector once for each kind of object, so it is checked here.
+Wrong labels are refused here, because Helm and the API server would refuse them only after the old job has ended. A
+wrong selector is refused here, because Helm and the API server would refuse it once for each kind of object.
 """
 
 from __future__ import annotations

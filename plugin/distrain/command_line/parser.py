@@ -43,8 +43,8 @@ NAMELESS = "release-name"
 def parser(words: Sequence[str] | None = None) -> Parser:
     """Return the parser of all commands, which raises ValuesError for wrong arguments.
 
-    With `words`, the parser gets only the arguments of those commands that the words name, because adding arguments
-    takes time.
+    `words` is the command line: only the commands that occur in it get their arguments, because adding arguments takes
+    time.
     """
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)
@@ -279,7 +279,7 @@ def _add_change(parser: Parser) -> None:
 
 
 def _add_naming(parser: Parser) -> None:
-    """Add Helm's flags that generate a name; `naming` gets the flag and the template.
+    """Add --generate-name and --name-template; `naming` stores which of them was given, and the template.
 
     If the user gives both flags, the template is used.
     """

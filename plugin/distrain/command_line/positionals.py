@@ -52,14 +52,17 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
 
 
 def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str] | None) -> None:
-    """Raise ValuesError if a required name is missing, if there are two names, or if the name is a chart's."""
+    """Raise ValuesError if the release name is missing or wrong.
+
+    It is wrong if the user also gives --generate-name, or gives a chart in the place of the name.
+    """
     argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
     if isinstance(name, Chart):
         raise ValuesError(f'NAME: "{name}" is a chart, not a release name; give the release name first, then the chart')
     if name and naming and name != parser.get_default("name"):
         raise ValuesError(f'{naming[0]}: the argument "{name}" already names the release; leave out one of the two')
     if not (name or naming) and (may_generate or argument.nargs is None):
-        words = f"is missing: {argument.help}{', or --generate-name' if may_generate else ''}"
+        words = f"is missing: {argument.help}{'; write it, or add --generate-name' if may_generate else ''}"
         raise ValuesError(f"NAME: {words}; see `{parser.prog} --help`")
 
 

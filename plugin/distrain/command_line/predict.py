@@ -54,7 +54,7 @@ LONGEST_HOP = 1.0
 
 
 def _positive(text: str) -> float:
-    """Parse a number between SMALLEST and LARGEST, so above 0."""
+    """Parse a number above 0, from SMALLEST to LARGEST."""
     try:
         number = float(text)
     except ValueError:

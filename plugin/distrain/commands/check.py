@@ -1,6 +1,7 @@
 """Run the command `check`.
 
-The modules that judge a job are imported while Helm merges the values, or while the API server answers.
+To save time, the modules that judge a job are imported only while Helm merges the values, or while the API server
+answers.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ TEXTS = {EKS: eks.text, GKE: gke.text, AKS: aks.text}
 
 
 class Wanted(Struct):
-    """What the arguments and the values ask for. `named` is the instance type that one of them names, or None.
+    """What the arguments and the values ask for.
+
+    `named` is the instance type that the arguments or the values name, or None if they name none.
 
     `notes` say what the plugin has chosen for the user.
     """
@@ -106,7 +108,8 @@ def _plan(wanted: Wanted) -> Plan:
 def _needs(wanted: Wanted) -> tuple[Needs, Instance | None]:
     """Return the run's needs and an instance type.
 
-    The type is the one whose nodes a total of GPUs was spread over, or the one that the user named.
+    If the values have only a total of GPUs, this total is divided among workers that fit on nodes of one instance type,
+    and this type is returned. Otherwise the type that the user named is returned, or None.
     """
     request, values, where, instance = wanted.request, wanted.values, wanted.where, wanted.named
     source = request.source

@@ -1,9 +1,12 @@
-"""Complete command lines in a shell: `completion` prints the shell's script. That script and Helm call `__complete`.
+"""Complete command lines in a shell.
 
-Helm completes plugins with cobra's protocol. The input consists of the typed words. The last word is unfinished. The
-output has one candidate per line; a tab separates it from its description. The last line is a colon and a number, which
-tells the shell what else to do. After an error there are no candidates and no message: a message would appear in the
-middle of the user's command line.
+The command `completion` prints a script for the shell. This script and Helm call the command `__complete`, which prints
+the candidates.
+
+To complete the arguments of a plugin, Helm uses cobra's protocol. The input consists of the words that the user has
+typed; the last word is unfinished. The output has one candidate per line; a tab separates it from its description. The
+last line is a colon and a number, which tells the shell what else to do. After an error, nothing is printed, because a
+message would appear in the middle of the user's command line.
 """
 
 from __future__ import annotations

@@ -31,7 +31,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _common(options: argparse.Namespace) -> argparse.Namespace:
-    """Return the options with a copy of each -f file that can be read only once. The copy is used for every FILE."""
+    """Return the options with a copy of each -f file that can be read only once.
+
+    The command reads the -f files again for every FILE, so it needs such a copy.
+    """
     # Imported here, because other runs do not need it.
     from distrain.helm import inputs
 
@@ -42,7 +45,7 @@ def _common(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _mistakes(options: argparse.Namespace, file: str) -> list[str]:
-    """Return what is wrong with this file, which is one of several.
+    """Return what is wrong with `file`, one of the FILE arguments.
 
     The values of the file override the values of -f.
     """

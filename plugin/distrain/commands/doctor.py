@@ -61,7 +61,10 @@ def _helm() -> semver.Version | str:
 
 
 def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
-    """Return the jobs and pods without a release. Helm is asked only about releases that have running jobs or pods."""
+    """Return the jobs and pods without a release.
+
+    Helm is asked only about the releases that are named in the labels of jobs and pods.
+    """
 
     @cache
     def named(release: str) -> list[Resource]:

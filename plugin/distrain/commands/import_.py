@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _imported(options: argparse.Namespace, chart: Path) -> tuple[Origin, Draft]:
-    """Read the source; raise ValuesError without the credentials that a message may quote."""
+    """Read the job to import. In the messages of a ValuesError, hide the credentials that the job contains."""
     try:
         origin = _origin(options)
         draft = read(origin.found, origin.name)
@@ -160,7 +160,10 @@ def _refuse_release(job: dict[str, Any], origin: str, helm_flags: str) -> None:
 
 
 def _judge(helm: Helm, chart: Path, draft: Draft) -> Judge:
-    """Return a function that renders the job for the source's API version, and for a cluster of the newest version."""
+    """Return a function that renders the chart with given values, and returns the error messages.
+
+    It renders for the newest API version of the job's kind, and for the version of the imported job.
+    """
 
     def judge(values: dict[str, Any]) -> Sequence[str]:
         source = Source(chart, ()).with_text(yaml_writer.dump(values))

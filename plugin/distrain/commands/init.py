@@ -76,9 +76,9 @@ class Maker(Struct, frozen=True):
         return Source(self.chart, ()).with_text(text(wish, self.ground.suggested, values, schema))
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
-        """Return the first wish that the chart accepts for this cluster.
+        """Return the first Wish (job kind, framework and other choices) that the chart accepts for this cluster.
 
-        If the chart accepts no wish, raise the first refusal.
+        If the chart refuses all of these combinations, raise the error about the first one.
         """
         refusals: list[ValuesError] = []
         for wish in wishes:
@@ -159,7 +159,10 @@ def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str 
 
 
 def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
-    """Yield the wishes to try: one for every combination of the choices that the arguments leave open."""
+    """Yield a Wish for each combination of job kind and framework that the arguments allow.
+
+    If the user gives the kind or the framework, every Wish has it.
+    """
     gpus = suggested.gpus if options.gpus is None else options.gpus
     for kind in [options.kind] if options.kind else KINDS:
         for framework in [options.framework] if options.framework else FRAMEWORKS:
@@ -214,7 +217,8 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
         looked = "" if ground.is_assumed or not ground.images else f", and no node has {name}"
-        console.say(f"no --image{looked}: image.repository is a placeholder that `helm distrain check` refuses")
+        step = "replace the placeholder in image.repository, which `check` refuses"
+        console.say(f"no --image was given{looked}; {step}")
     if ground.is_assumed and wish.gpus:
         amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"
         console.say(f"workers.cpu, workers.memory: {amounts} are assumed; correct them for your nodes")

@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _follow(request: Request) -> int:
-    """Show the run until it has ended. The release remains installed, whatever happens meanwhile."""
+    """Show the run until it has ended. If an error or Ctrl-C interrupts this, the release remains installed."""
     name, target = str(request.name), request.cluster.target
     code = show(request.cluster, Asked(name, target.namespace, watches=True))
     if code == StoppedError.exit_code:

@@ -67,7 +67,7 @@ class Logs:
     def _tell_unread(self, source: Source, unread: Unread) -> None:
         """Say which kinds of jobs the user may not list, because the run may be of one of these kinds.
 
-        Raise the error about pods.
+        Raise ForbiddenError if the user may not list pods, except with --save.
         """
         from distrain.status.sources import Unread
 
@@ -80,7 +80,7 @@ class Logs:
             console.say(f"not read: {words}{more}")
 
     def _output(self) -> str:
-        """Return where else the run may have left its output, from the value output.uri of the release."""
+        """Return a hint for a run without logs: its output, if any, is in output.uri, a value of the release."""
         from distrain.redact import redact
 
         target, uri = self._cluster.target, None
@@ -88,9 +88,9 @@ class Logs:
             values = self._request.helm.releases.all_values(self._name, target)
             uri = (values.get("output") or {}).get("uri")
         return (
-            f"its output may be below output.uri: {redact(str(uri))}"
+            f"any output of the run is in output.uri: {redact(str(uri))}"
             if uri
-            else "its output may be below output.uri, if that is set"
+            else "any output of the run is in output.uri, if that is set"
         )
 
     def _save(self, found: Look) -> int:
@@ -133,14 +133,14 @@ class Logs:
 
         words, flags = missing(found), self._cluster.target.helm_flags
         if started(found.pods):
-            return f"{words}; --all prints the other pods, and --follow waits until it starts"
+            return f"{words}; --all prints the logs of the other pods, and --follow waits for the run's main log"
         if is_suspended(live_job(found.objects)):
-            record = f"`helm distrain status {self._name} {flags}` shows what its record says"
+            record = f"`helm distrain status {self._name} {flags}` shows the run's record"
             return f"{words}; {self._output()}, and {record}"
         return f"{words}; add --follow to wait for a pod"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
-        """Print which logs could not be read. Raise an error if none could be read."""
+        """Print which logs could not be read. Raise an error if no log could be read."""
         if not errors:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""

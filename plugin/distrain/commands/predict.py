@@ -78,13 +78,16 @@ def _instance(options: argparse.Namespace, values: Mapping[str, Any]) -> Instanc
     selector = choice.selector_of(values)
     wanted = selector.get(INSTANCE_TYPE)
     if options.instance and wanted and wanted != options.instance:
-        words = f"{options.instance}, and {choice.SELECTOR} asks for nodes of {wanted}"
-        raise ValuesError(f"--instance: {words}; name that type, or change the selector")
+        words = f"is {options.instance}, but {choice.SELECTOR} asks for nodes of type {wanted}"
+        raise ValuesError(f"--instance: {words}; give that type, or change {choice.SELECTOR}")
     return choice.named_instance(options.instance, selector, choice.provider_of(None, options.instance, selector))
 
 
 def _job(request: Request, instance: Instance | None) -> Job:
-    """Render the job. A total number of GPUs is spread over nodes of the instance type."""
+    """Render the job.
+
+    If the values have only a total of GPUs, divide it among workers that fit on nodes of the instance type.
+    """
     source = request.source
     if is_unspread(request.helm.given_values(source)):
         if instance is None:
@@ -117,7 +120,7 @@ def _refuse_small(instance: Instance | None, work: Work, flag: str) -> None:
 
 
 def _price(cost: prices.Prices | None, file: str, instance: Instance | None, work: Work) -> Price | None:
-    """Return the price of a node, and the number of workers that share the node.
+    """Return the price of a node, and the number of workers that run on one node.
 
     Raises ValuesError if the price table lacks the instance type.
     """
@@ -136,7 +139,8 @@ def _refuse_limits(limits: Limits, work: Work, price: Price | None) -> None:
         raise ValuesError("--max-cost: needs prices; add --prices FILE and --instance TYPE")
     if (limits.hours or limits.cost) and not work.samples:
         flag = "--max-hours" if limits.hours else "--max-cost"
-        raise ValuesError(f"{flag}: the length of the run is not known; add --samples N, the samples of all its epochs")
+        step = "add --samples N, the total number of samples in all epochs"
+        raise ValuesError(f"{flag}: the length of the run is not known; {step}")
 
 
 def _given(
@@ -193,7 +197,7 @@ def _tested(path: str) -> helm_test.Tested:
     try:
         content = files.read(path, files.MANIFEST)
     except (OSError, ValueError) as error:
-        words = f"{path} cannot be read: {reason(error)}; name the log of the pod of `helm test`"
+        words = f"{path} cannot be read: {reason(error)}; give a file with the log of the pod of `helm test`"
         raise ValuesError(f"{helm_test.FLAG}: {words}") from error
     return helm_test.read(content.decode(errors="replace"), path)
 
@@ -208,7 +212,7 @@ def _recorded(options: argparse.Namespace) -> Run:
     steps = sum(len(start.points) for start in run.starts)
     if steps < 2:
         words = f"{place} has {steps} logged {'step' if steps == 1 else 'steps'}, too few to compute a rate"
-        raise ValuesError(f"{RECORD}: {words}; let the run train on, or add --rate N")
+        raise ValuesError(f"{RECORD}: {words}; let the run train for longer, or add --rate N")
     if not any(rate >= LOWEST for rate in run.rates().values()):
         words = f"{place} has no samples/sec for any number of ranks"
         raise ValuesError(f"{RECORD}: {words}; name another record, or add --rate N")

@@ -88,9 +88,9 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
         raise ValuesError(f"RUN: {mistake}; write the name of a folder with a slash, as in ./{word}")
     found = request.record(word, endpoint, f"helm distrain report ./{word}")
     if found is None:
-        known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
+        known = f"; if you mean the local folder, write ./{word}" if os.path.isdir(word) else ""
         namespace = request.cluster.target.namespace
-        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the location"
+        words = f"there is no release of this name in namespace {namespace}; if it was uninstalled, give the location"
         raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{namespace}/{word}{known}")
     return found
 
@@ -98,7 +98,7 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 def _labels(words: Sequence[str]) -> list[str]:
     """Return a short name for each run, which is the name of its release or of its folder.
 
-    If two runs have the same name, a number is added.
+    If several runs have the same name, a number is added to each of these names: NAME (1), NAME (2).
     """
     names = [_label(word) for word in words]
     counts, seen = Counter(names), Counter[str]()

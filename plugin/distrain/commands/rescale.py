@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
         # chart.
         there = there.partition("+")[0]
     if there != here:
-        words = f"{options.name} is of chart {there} and will get chart {here} with all its changes"
+        words = f"{options.name} uses chart {there} and will be upgraded to chart {here}, with all changes between them"
         console.say(f"warning: {words}; to use another chart, add --chart")
     with before_changes():
         full = all_values(request, current)
@@ -39,8 +39,8 @@ def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
 
     The workers keep their present GPUs, if these are known.
 
-    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs, because no tool spreads a total in git over
-    workers.
+    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs. The values in git must name a number of
+    workers, because no tool divides a total in git among workers.
     """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}
@@ -54,4 +54,4 @@ def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
     less = options.gpus - options.gpus % each
     choice = " or ".join(str(total) for total in (less, less + each) if total)
     words = f"{options.gpus} cannot be divided evenly into workers of {each} GPUs (workers.gpus)"
-    raise ValuesError(f"--gpus: {words}; ask for {choice}, or also change workers.gpus in git")
+    raise ValuesError(f"--gpus: {words}; ask for {choice}, or also change workers.gpus in the values file in git")

@@ -41,7 +41,10 @@ def _write_file(request: Request, target: Path) -> Written:
 
 
 def _print(request: Request) -> Written:
-    """Write the snapshot to a temporary file, then to stdout. So nothing is printed if the cluster cannot be read."""
+    """Write the snapshot to a temporary file, then to stdout.
+
+    The temporary file is needed so that nothing is printed if the cluster cannot be read.
+    """
     try:
         with tempfile.TemporaryFile() as file:
             written = write(request.cluster, file, request.cluster.target.namespace)

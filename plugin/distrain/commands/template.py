@@ -1,6 +1,6 @@
 """Run the command `template`: print the objects that an installation would create.
 
-Helm renders them for the cluster.
+Helm renders the objects for the API versions that the cluster serves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[str]) -> str:
     """Return the manifest.
 
-    If `files` is not empty, limit it to these; raise ValuesError if one of them renders no object.
+    If `files` names templates, return only their objects; raise ValuesError if a named template renders no object.
     """
     show_only = [word for file in files for word in ("--show-only", file)]
     try:
@@ -54,8 +54,8 @@ def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[st
 
 
 def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
-    words = "the total is not divided among workers yet, and --offline does not look up the GPUs per node"
-    raise ValuesError(f"gpus: {words}; add --node-gpus N, the GPUs of a node, or --snapshot FILE")
+    words = "the total cannot be divided among workers, because --offline does not look up the GPUs per node"
+    raise ValuesError(f"gpus: {words}; add --node-gpus N, the number of GPUs per node, or --snapshot FILE")
 
 
 def _cluster(request: Request) -> tuple[str, Capabilities | None]:

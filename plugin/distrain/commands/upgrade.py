@@ -51,7 +51,7 @@ def _is_applied(request: Request) -> bool:
 
 @before_changes()
 def _reusing(request: Request, current: Current) -> Source:
-    """Return the values as `helm upgrade` does.
+    """Return the chart and the values that `helm upgrade` would use with the same flags.
 
     The release's values are reused if a flag says so, or if no values are given.
     """

@@ -44,7 +44,7 @@ class Given(Struct, frozen=True):
     """The input: the texts of the values files in Helm's order, and the chart with all flags for values.
 
     `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` is
-    called while Helm renders the job that is placed on the nodes.
+    called while Helm renders the job, so that the caller can do other work in this time.
     """
 
     helm: Helm
@@ -77,9 +77,10 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
 def complete(given: Given, *, ask: Measure | None) -> Derived:
     """Complete the values.
 
-    `ask` returns the cluster's nodes. `ask` is called only if the GPUs cannot be split without the nodes. If the nodes
-    are needed and `ask` is None, the result has an empty text and a message that the file is out of date. Raises
-    ValuesError if values contradict each other, or if the GPUs cannot be split.
+    `ask` returns the cluster's nodes. It is called only if the nodes must be known to divide the total of GPUs among
+    workers. If the nodes must be known but `ask` is None, the result has an empty text and one message: the file does
+    not divide its total of GPUs yet, or divides another total. Raises ValuesError if values contradict each other, or
+    if the GPUs cannot be divided among workers.
     """
     schema = chart_schema(given.source.chart)
     values = given.helm.values(given.source)
@@ -172,7 +173,7 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 
 
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
-    """Return the derived lines. Return None if these lines depend on the cluster's nodes and `ask` is None."""
+    """Return the derived lines, or None if they depend on the cluster's nodes but the cluster must not be asked."""
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
@@ -263,8 +264,8 @@ def _figures(given: Given, body: str) -> list[Figure]:
 def _says(text: str, values: Mapping[str, Any]) -> bool:
     """Tell whether the text contains exactly these values.
 
-    If this function returns False, the caller asks Helm: Helm reads large numbers as floats, so the values may still be
-    equal.
+    The result may be False although the values are equal, because Helm reads large numbers as floats. So if the result
+    is False, the caller asks Helm whether the values are equal.
     """
     try:
         found = yaml_loader.load(text)
@@ -281,7 +282,7 @@ def _expected(work: Work, lines: Lines) -> dict[str, Any]:
 
 
 def _stale(work: Work, lines: Lines) -> list[str]:
-    """Return one message for each derived value that the file lacks, or that was derived for another number of GPUs."""
+    """Return one message for each derived value that is missing in the file, outdated, or not needed any more."""
     found = []
     for path, line in lines.items():
         before = work.before.get(path)

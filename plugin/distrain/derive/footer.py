@@ -37,7 +37,10 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _parted(text: str) -> tuple[list[str], list[str]]:
-    """Separate the file's own lines from the lines with figures below HEAD."""
+    """Return the file's lines outside the footer, and the footer's lines with figures.
+
+    The footer begins with the line HEAD. That line is in neither of the two lists.
+    """
     kept: list[str] = []
     figures: list[str] = []
     inside = False

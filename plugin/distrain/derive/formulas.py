@@ -110,15 +110,19 @@ def communication_share(communication: float, computation: float) -> float:
 
 
 def job_mtbf(part_mtbf: float, parts: int) -> float:
-    """Return a job's mean time between failures, in the unit of `part_mtbf`. The failure of any part ends the job.
+    """Return a job's mean time between failures, in the unit of `part_mtbf`.
 
-    Kokolis et al. 2024 (arXiv:2410.21680) expect 1.8 hours for 16,384 GPUs at their failure rate, and 0.23 for 131,072.
+    `part_mtbf` is the mean time between failures of one part, for example of one GPU. If one part fails, the whole job
+    fails.
+
+    Example: from the failure rate of their GPUs, Kokolis et al. 2024 (arXiv:2410.21680) expect a mean time of 1.8 hours
+    for jobs with 16,384 GPUs, and of 0.23 hours for jobs with 131,072 GPUs.
     """
     return part_mtbf / parts
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the time between two checkpoints at which the least work is lost.
+    """Return the time between two checkpoints that minimizes the time lost by checkpoints and failures.
 
     This is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval for
     restart dumps", FGCS 22). To first order this is sqrt(2 cost MTBF), from Young 1974 ("A first order approximation to

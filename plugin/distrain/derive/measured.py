@@ -19,8 +19,8 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and their free capacity.
 
-    The size of the job's workers is ignored. To count the workers that fit, only the scheduling rules of the job's
-    workers are used.
+    `job` gives the scheduling rules of the workers. The size of the job's workers is ignored, because this size is
+    derived later.
     """
 
     state: ClusterState
@@ -42,9 +42,10 @@ class MeasuredNodes(Struct, frozen=True):
     def share(self, split: Split) -> dict[str, str]:
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
-        The capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the
-        nodes with the largest shares; the smallest of these shares is returned. A resource is left out of the result if
-        a worker's share of it would be 0.
+        The capacity that DaemonSets and the job's other pods use is subtracted first. The shares differ between nodes.
+        The workers are assigned to the nodes with the largest shares. All workers must have the same size, so the
+        smallest share on these nodes is returned. A resource is missing from the result if a worker's share of it would
+        be 0.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
@@ -116,7 +117,7 @@ def measuring(
 
 
 def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
-    """Return the names and the free resources of those nodes that admit the role's pods and have GPUs."""
+    """Return the name and the free resources of each node that admits the role's pods and has GPUs."""
     admitting = state.role(role).nodes
     free = [node for node in state.free() if node.name in admitting and gpu_resource in node.free]
     return [(node.name, dict(node.free)) for node in free]

@@ -30,10 +30,10 @@ class Room(Protocol):
         """Return the largest number of GPUs that one worker can have."""
 
     def fits(self, split: Split) -> bool:
-        """Tell whether all workers of the split fit at present."""
+        """Tell whether all workers of the split fit on the nodes now, beside the pods that run there."""
 
     def may_fit(self, split: Split) -> bool:
-        """Tell whether all workers of the split fit after other pods end."""
+        """Tell whether all workers of the split fit on the nodes once the other pods have ended."""
 
     def share(self, split: Split) -> dict[str, str]:
         """Return a worker's share of a node's CPU and memory, if these are known."""

@@ -61,7 +61,7 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 
 
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
-    """Return a split of the next smaller total, and one of the next larger total, if such totals exist."""
+    """Return splits of the nearest smaller and the nearest larger total that can be split, as far as there are any."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
     # A larger total that can be split is at most this far away. With a fixed number of workers, each worker gets one
     # more GPU. With a fixed number of GPUs per worker, there is one more worker. Otherwise one more node is filled.
@@ -73,7 +73,7 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes.
+    """Return the nearest numbers of GPUs below and above `total` that fill whole nodes.
 
     Return an empty list if `total` itself fills whole nodes. `node` is the number of GPUs per node.
     """

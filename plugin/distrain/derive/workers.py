@@ -40,7 +40,7 @@ Lines = dict[Path, Line]
 class Work(Struct):
     """Values while they are being completed: `own` holds what the user set, `full` the chart's defaults merged with it.
 
-    `before` holds what an earlier run derived, `notes` the messages for the user.
+    `before` holds the values that an earlier run derived, and `notes` holds messages for the user.
     """
 
     own: dict[str, Any]
@@ -61,14 +61,18 @@ class Work(Struct):
         return path[1] in (self.own.get(path[0]) or {})
 
     def is_in_resources(self, path: Path) -> bool:
-        """Tell whether `resources` has a request or limit for CPU or memory.
+        """Tell whether `resources` in the values has a request or limit for the CPU or memory at `path`.
 
-        If so, workers.cpu or workers.memory must not be derived.
+        If so, workers.cpu or workers.memory must not be derived, because the derived value would contradict
+        `resources`.
         """
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the workers' requests or limits first, then the requests or limits at the top level of the values."""
+        """Yield the requests of workers.resources, then the requests of the top-level `resources`.
+
+        If `key` is `limits`, yield the limits instead.
+        """
         for given in (self.full["workers"].get("resources"), self.full.get("resources")):
             yield (given or {}).get(key) or {}
 
@@ -86,7 +90,7 @@ class Work(Struct):
 def lines_of(work: Work, room: Room | None) -> Lines:
     """Derive every value of `workers` that the user has not set.
 
-    `room` may be None only if `needs_nodes` returns False. Raises ValuesError if the GPUs cannot be split.
+    `room` must not be None if `needs_nodes` returns True. Raises ValuesError if the GPUs cannot be split.
     """
     lines = _spread(work, room)
     split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
@@ -136,7 +140,7 @@ def _spread(work: Work, room: Room | None) -> Lines:
 
 
 def _given_up(work: Work, before: Lines) -> Lines:
-    """Treat the derived values as the user's own values, because the user has removed the total `gpus`."""
+    """Treat the values that were derived from the total `gpus` as the user's own: the user has removed this total."""
     for path, line in before.items():
         work.own.setdefault("workers", {})[path[1]] = line.value
         work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")
@@ -188,22 +192,23 @@ def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
 def _no_split(total: int, limits: Limits, room: Room) -> str:
     found = " or ".join(f"{split.total} ({split})" for split in nearest(total, limits, room.may_fit))
     if any(splits(total, limits)):
-        head = f"gpus: {total} do not fit on the nodes, which have at most {counted(room.largest, 'GPU')} each"
+        most = counted(room.largest, "GPU")
+        head = f"gpus: workers with {total} GPUs in total do not fit on the nodes, which have at most {most} each"
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
     odd = f"gpus: {total} cannot be divided evenly {_among(limits)}"
     if not found:
-        return f"{odd}, and no other total is possible either; change these limits"
+        return f"{odd}, and no other number fits the limits; change the limits on workers or on GPUs per worker"
     return f"{odd}; set gpus to {found}{_without_own(total, limits)}"
 
 
 def _among(limits: Limits) -> str:
-    """Return a phrase for a message: among which workers the GPUs have to be divided."""
+    """Return a phrase for a message about the division of the GPUs, such as "among 4 workers (workers.replicas)"."""
     if limits.gpus:
         return f"into workers of {counted(limits.gpus, 'GPU')} (workers.gpus)"
     if limits.replicas:
         return f"among {counted(limits.replicas, 'worker')} (workers.replicas)"
     most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
-    return f"among {most}workers of at most {counted(limits.largest, 'GPU')}"
+    return f"among {most}workers with at most {counted(limits.largest, 'GPU')} each"
 
 
 def _without_own(total: int, limits: Limits) -> str:

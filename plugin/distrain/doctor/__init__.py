@@ -1,1 +1,1 @@
-"""Examine a cluster for `helm distrain doctor`: report its parts, and which parts a job needs that are missing."""
+"""Examine a cluster for `helm distrain doctor`: report its parts, and the missing parts that a job would need."""

@@ -1,7 +1,8 @@
 """Diagnose a cluster: report its parts and the user's rights, and whether a job can run in it.
 
-The functions of this module are pure: they turn a Survey into findings. A part that the user may not read gets the
-state `unknown`. The verdict ignores a part in this state: only parts that are known to be missing count.
+The functions of this module only compute findings from a Survey; they do not read the cluster. A part that the user may
+not read gets the state `unknown`. Such a part does not change the verdict: only a part that is known to be missing
+does.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def jobs(self) -> list[Finding]:
-        """Return the findings about the kinds of jobs that can run, if this is known."""
+        """Return the findings about all kinds of jobs, except kinds that certainly cannot run."""
         return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
 
     @property
@@ -249,7 +250,7 @@ def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
 
 
 def _with_init_containers() -> Iterator[str]:
-    """Yield the newest version of each kind of job if the kind's operator adds an init container to the pods."""
+    """For each kind of job whose operator adds an init container to pods, yield the newest version that does so."""
     for kind in reversed(operators.KINDS):
         for version in kind.versions:
             if added := version.init_container:
@@ -295,7 +296,7 @@ def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tu
 
 
 def _is_refused(kind: Kind, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
-    """Tell whether Pod Security Admission refuses the pods of every form of this kind of job."""
+    """Tell whether Pod Security Admission refuses all jobs of this kind because of the operator's init container."""
     if not isinstance(own, kube.Named) or _level(own) != "restricted":
         return False
     added = [version.init_container for version in kind.versions if version.name in versions]

@@ -1,7 +1,7 @@
 """Find a cluster's operators from the APIs that it serves and from its Deployments.
 
-Pure functions. Every user may discover APIs. Deployments show the versions of the operators, but users often may not
-read them.
+Pure functions. Every user has permission to list the APIs that a cluster serves. Deployments show the versions of the
+operators, but users often have no permission to read Deployments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Operator(Struct, frozen=True):
 
 
 def _kubeflow(name: str) -> Operator:
-    """Return an operator of job kinds, with those APIs that no other operator serves."""
+    """Return the operator of this name. Of its APIs, include only those that no other operator serves."""
     own = tuple(f"{api}/{kind}" for (api, kind), version in VERSIONS.items() if version.operators == (name,))
     # Another kind of job may need an older release of the operator.
     newest = next(install for install in INSTALLS if install and install.operator == name)
@@ -76,7 +76,10 @@ def kinds(served: Sequence[str]) -> list[str]:
 
 
 def operator_of(kind: Kind, versions: Sequence[str]) -> str:
-    """Return the name of a kind's operator. The operator is the first known one that serves all of these versions."""
+    """Return the name of the operator that serves a kind in this cluster.
+
+    Several operators may serve the same kind, so choose the first known operator that serves all of these versions.
+    """
     serving = [version.operators for version in kind.versions if version.name in versions and version.operators]
     for operator in serving[0] if serving else ():
         if all(operator in others for others in serving):
@@ -129,7 +132,10 @@ def _of(operator: Operator, served: Sequence[str]) -> list[str]:
 
 
 def _shared(operator: Operator, served: Sequence[str], own: Sequence[str]) -> Iterator[str]:
-    """Yield APIs that several operators serve and that count for this operator. Skip kinds that `own` already has."""
+    """Several operators can serve the same API.
+
+    Yield such APIs if `operator_of` chooses this operator for their kind. Skip kinds that `own` already has.
+    """
     for (api_version, name), version in VERSIONS.items():
         kind, api = KUBEFLOW[name], f"{api_version}/{name}"
         if len(version.operators) < 2 or api not in served or any(other.endswith(f"/{name}") for other in own):

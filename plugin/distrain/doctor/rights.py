@@ -1,7 +1,8 @@
 """List the rights that distrain's users need, and build RBAC objects that grant the missing rights.
 
 Pure functions. The listed rights are those that the API server checks while Helm, the plugin or kubectl work on the
-chart's objects. The chart's Roles need no further rights: their creator already has every right that they grant.
+chart's objects. To create the chart's Roles, a user must have every right that they grant; the listed rights already
+include these.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class Right(Struct, frozen=True, order=True):
 
 
 class Purpose(Struct, frozen=True):
-    """Something that a user does, and the rights that it needs.
+    """An action of a user, such as installing a job, and the rights that the action needs.
 
-    A user can install a job only with the rights of every purpose that is `needed`.
+    To install a job, a user must have the rights of every purpose whose `needed` is true.
     """
 
     name: str
@@ -82,12 +83,12 @@ class Purpose(Struct, frozen=True):
 
 
 def installing(kind: str) -> str:
-    """Return the name of the purpose "install, upgrade and uninstall jobs of this kind"."""
+    """Return the name of the group of rights with which users install, upgrade and uninstall jobs of this kind."""
     return f"install {kind}"
 
 
 def purposes(names: Sequence[str]) -> list[Purpose]:
-    """Return the purposes of users who run jobs of these kinds."""
+    """Return what users do with jobs of these kinds, and the rights that each action needs."""
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in names]
     tests = {of: WAITED_FOR for kind in names if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
@@ -105,7 +106,7 @@ def purposes(names: Sequence[str]) -> list[Purpose]:
 
 
 def asked(names: Sequence[str]) -> list[Right]:
-    """Return the rights of all purposes for these kinds of job, without duplicates."""
+    """Return all rights that users of these kinds of job need for any of their actions, without duplicates."""
     return sorted({right for purpose in purposes(names) for right in purpose.rights})
 
 

@@ -1,6 +1,6 @@
 """Read the cluster for `doctor`.
 
-If the user may not read a part of the cluster, the reason takes the place of this part.
+If the user may not read a part of the cluster, the survey contains the reason instead of this part.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def take(
 ) -> Survey:
     """Read the cluster; `groups` are the API groups whose APIs are looked up.
 
-    `rights` is a function that returns the rights to ask about, given the served APIs. Raises UnreachableError if the
-    cluster does not answer, but not if it forbids a request.
+    `rights` is called with the served APIs, and returns the rights that the API server is then asked about. Raises
+    UnreachableError if the cluster does not answer. If the cluster forbids a request, no error is raised; the survey
+    contains the reason.
     """
 
     def listed(path: str, item: type[T], what: str) -> list[T] | Unread:

@@ -35,7 +35,10 @@ def _refuse_damage(file: tarfile.TarFile) -> None:
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Write one file of an archive. Python 3.11.2, which Debian 12 has, lacks the filters of tarfile."""
+    """Write one file of an archive.
+
+    The extraction filters of tarfile are not used, because Python 3.11.2 in Debian 12 does not have them.
+    """
     path = Path(member.name)
     content = archive.extractfile(member)
     if path.is_absolute() or ".." in path.parts or content is None:

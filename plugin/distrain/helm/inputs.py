@@ -1,7 +1,7 @@
 """Read the flags for values as Helm reads them, and each file that can be read only once.
 
 A command runs Helm several times with the same flags. A pipe is empty after it was read once, and a URL may return
-something else later. So Helm gets a copy of both.
+something else later. So the plugin reads the content of a pipe or URL once, and Helm reads a copy of the content.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Sourc
 
 
 def repeatable(found: Source) -> list[tuple[str, str]]:
-    """Return the flags of a source with a copy of stdin, so that they can be read several times."""
+    """Return the source's flags, with - replaced by the path of a copy of stdin.
+
+    Helm can read the copy several times, but stdin only once.
+    """
     stdin = temporary.copy("-", found.stdin) if found.stdin is not None else ""
     flags = zip(found.flags[::2], found.flags[1::2], strict=True)
     return [(flag, stdin if (flag, value) == ("--values", "-") else value) for flag, value in flags]
@@ -90,7 +93,7 @@ def _with_copy(flag: str, part: str, fetch: Fetch) -> str:
 
 
 def _copied(flag: str, file: str, fetch: Fetch) -> str:
-    """Return the path of a copy, or of the file itself if Helm can read it several times."""
+    """Return the path of a copy of the file, or the file's own path if Helm can read the file several times."""
     if "://" not in file and file != "-" and _is_repeatable(file):
         return file
     try:

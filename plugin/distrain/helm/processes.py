@@ -1,8 +1,8 @@
-"""Run Helm where pyhelm3 is not enough. All other Helm commands run with pyhelm3 in releases.py.
+"""Run Helm without pyhelm3, for what pyhelm3 cannot do. All other Helm commands run with pyhelm3 in releases.py.
 
 pyhelm3 cannot start Helm at once, because importing pyhelm3 takes longer than rendering the chart with Helm. pyhelm3
-also cannot give Helm its own process group. Helm needs one: a terminal sends Ctrl-C to the plugin's whole group, but
-the plugin must finish or undo Helm's change.
+also cannot give Helm its own process group. If Helm were in the plugin's group, Ctrl-C in a terminal would end Helm in
+the middle of a change, but the plugin must finish or undo the change.
 """
 
 from __future__ import annotations

@@ -62,12 +62,15 @@ class Source(NamedTuple):
                     yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
-        """Return the chart with the values of this text and no others."""
+        """Return a source with the same chart, and with the values in this text as its only values."""
         return Source(self.chart, ("--values", "-"), values.encode())
 
 
 def executable() -> str:
-    """Return the Helm program that runs the plugin, otherwise the one on PATH. Raise HelmError if there is none."""
+    """Return the Helm program that runs the plugin, otherwise the one on PATH.
+
+    Raise HelmError if there is no Helm program.
+    """
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
     if found is None and os.sep in named:

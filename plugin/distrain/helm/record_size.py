@@ -38,7 +38,10 @@ PARSED = ("Chart.yaml", "values.yaml")
 
 
 def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str) -> Job:
-    """Return the job. If Helm cannot store the release, its record is added to the objects that are too large."""
+    """Return the job.
+
+    If the release's record is too large for Kubernetes, add the record to the job's objects that are too large.
+    """
     kind, size = record_kind(), record_size(chart, values, manifest)
     if kind is None or size <= MOST_DATA:
         return job
@@ -48,7 +51,10 @@ def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str)
 
 
 def record_size(chart: Path, values: Mapping[str, Any], manifest: str) -> int:
-    """Return the estimated size of the record in bytes, or 0 for a small manifest."""
+    """Return the estimated size of the record in bytes.
+
+    For a small manifest, return 0, because its record is never too large.
+    """
     if len(manifest) < SMALL:
         return 0
     parts = [*_parts(chart, values, manifest)]
@@ -84,7 +90,10 @@ def _files(chart: Path) -> Iterator[Path]:
 
 
 def _ignored(chart: Path) -> list[str]:
-    """Return the patterns of .helmignore. Patterns that begin with `!` are left out; they include a file again."""
+    """Return the patterns of .helmignore.
+
+    Leave out patterns that begin with `!`, because they name files that Helm does not ignore.
+    """
     path = chart / ".helmignore"
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     patterns = (line.strip().strip("/") for line in lines)

@@ -58,7 +58,8 @@ class Operation(Struct, frozen=True):
     `more` are the flags of Helm about the revision, as the user gave them. `uninstalled` is the last revision of a
     release that was uninstalled with --keep-history and is now installed again. `uninstalled` is 0 if there is no such
     release. `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number
-    of workers. Without server-side apply, Helm always overwrites such fields.
+    of workers. Without server-side apply, Helm overwrites fields that someone else has changed, even if
+    `forces_conflicts` is false.
     """
 
     name: str
@@ -203,7 +204,8 @@ def _unless_missing(command: str) -> Iterator[None]:
 def _notes_in(output: str) -> str:
     """Return the notes that Helm's output contains.
 
-    If there are no notes in the output, return an empty string and raise no error, because the release exists already.
+    If the output contains no notes, return an empty string. This is no error, because the release has been installed
+    already.
     """
     try:
         release = json.loads(output[output.index("{") :])

@@ -44,9 +44,9 @@ VALUES_TEMPLATE = """\
 class Template(NamedTuple):
     """The release, namespace and cluster for which the chart is rendered; without a cluster, `capabilities` is None.
 
-    `has_valid_values` skips the validation by the schema, which saves a third of the time. Without `has_test` the job
-    of `helm test` is left out, which saves a fifth of the remaining time. A check does not judge the pods of that job.
-    `only` contains Helm's flags that leave out parts of the manifest.
+    If `has_valid_values` is true, Helm does not validate the values with the chart's schema, which saves a third of the
+    time. If `has_test` is false, the job of `helm test` is not rendered, because a check does not judge its pods; this
+    saves a fifth of the remaining time. `only` contains Helm's flags that leave out parts of the manifest.
     """
 
     name: str
@@ -70,7 +70,11 @@ class Template(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The merged values of four inputs: everything; flags and files; only the files; only the chart's defaults."""
+    """Four sets of values.
+
+    `merged` are the values that Helm computes from all inputs. `given` are the values that the user's flags and files
+    set, and `files` are the values that the files alone set. `defaults` are the chart's defaults.
+    """
 
     merged: dict[str, Any]
     given: dict[str, Any]
@@ -81,9 +85,9 @@ class Values(NamedTuple):
 class _ValuesRun:
     """Helm processes that compute the values.
 
-    Helm has no command that prints merged values. So a chart with the defaults and a single template prints them. A
-    second chart, which has no defaults, prints the given values. The second chart is not needed if the values are a
-    single file.
+    Helm has no command that prints merged values. So Helm renders a small chart, which has the defaults of the user's
+    chart and one template that prints all values. A second small chart without defaults prints the values that the user
+    gave. The second chart is not needed if the values are a single file.
     """
 
     def __init__(self, helm: str, source: Source) -> None:
@@ -147,7 +151,7 @@ class _ValuesRun:
     def _unreadable(self, words: str) -> ValuesError:
         """Return an error with one line for each flag that Helm cannot read.
 
-        If no single flag is wrong, use these words.
+        If Helm can read each flag by itself, the error's only message is `words`.
         """
         # Imported here, because flags with mistakes are rare.
         from distrain import redact
@@ -171,7 +175,10 @@ class _ValuesRun:
         return None
 
     def _printed(self, flags: Sequence[str], *names: str) -> str:
-        """Return what Helm prints for these flags. The chart contains the named files of the user's chart."""
+        """Return what Helm prints for these flags.
+
+        Helm renders a small chart, which contains the files `names` of the user's chart.
+        """
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             chart = _values_chart(Path(folder, "printed"), self._source.chart, *names)
             [output] = Runs(self._helm, [_printing(chart, flags)], self._source.stdin).outputs()
@@ -252,7 +259,7 @@ class Helm:
         return text.encode()
 
     def name_of(self, template: str) -> str:
-        """Return the name that a template produces, even if Helm does not allow this name for a release.
+        """Return the name that the template of --name-template produces, even if no release can have this name.
 
         Raise ValuesError if Helm cannot read the template.
         """
@@ -285,7 +292,7 @@ class Helm:
 def find() -> Helm:
     """Return the Helm program that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
 
-    The function does not check Helm's version: when Helm first prints values, they show whether Helm is too old.
+    Helm's version is not checked here. If Helm is too old, this is noticed when it first prints values.
     """
     return Helm(executable())
 
@@ -303,9 +310,9 @@ def _refuse_foreign(values: dict[str, Any], chart: Path) -> None:
 
 
 def _only_file(source: Source) -> bytes | None:
-    """Return the content of the values file if it is the only flag.
+    """If the user gave one values file and no other flags, return the content of the file.
 
-    Return empty content if there are no flags, otherwise None.
+    If the user gave no flags at all, return empty content. In all other cases, return None.
     """
     if not source.flags:
         return b""
@@ -316,9 +323,9 @@ def _only_file(source: Source) -> bytes | None:
 
 
 def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
-    """Write a chart that prints its values. The chart contains these files of another chart.
+    """Write a chart that prints its values. The new chart contains copies of the files `names` of `chart`.
 
-    The values.yaml of the other chart is also copied as a plain file, defaults.yaml.
+    A values.yaml among them is copied a second time as a plain file, defaults.yaml.
     """
     (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")

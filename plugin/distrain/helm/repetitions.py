@@ -21,7 +21,10 @@ def repetitions(source: Source) -> list[str]:
 
 
 def _repeated_in(path: str, stdin: bytes | None) -> list[str]:
-    """Return the repeated keys of a values file. Return none if the file cannot be read, because Helm reports that."""
+    """Return the keys that a values file contains twice.
+
+    If the file cannot be read, return [], because Helm reports this error.
+    """
     if path != "-" and not Path(path).is_file():  # A FIFO can be read only once: a second read would wait forever.
         return []
     try:

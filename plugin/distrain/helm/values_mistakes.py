@@ -1,7 +1,7 @@
-"""Say in plain words which flags for values Helm cannot read.
+"""Find the values files and --set flags that Helm cannot read, and say in plain words what is wrong with each.
 
-Helm stops at the first mistake, and its messages name Go types. So each values file is read here, and Helm reads each
---set flag after the flags that have no mistake.
+Helm stops at the first mistake, and its messages name Go types. So each values file is read here. Each --set flag is
+passed to Helm separately, after the flags that Helm can read.
 """
 
 from __future__ import annotations

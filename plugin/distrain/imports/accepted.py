@@ -1,6 +1,6 @@
 """Render the chart with the values of an import.
 
-Move the values that the chart refuses to the list of left-out values.
+If the chart refuses a value, remove the value and report it as not imported.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ FREE = {
 
 
 def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
-    """Remove values until the chart accepts the rest.
+    """Remove the values that the chart refuses, until it accepts the rest.
 
-    Raise ValuesError if the chart cannot render a job without them.
+    Raise ValuesError if the chart refuses the job even without these values.
     """
     for _ in range(ROUNDS):
         messages = judge(draft.values())
@@ -86,7 +86,11 @@ def _without_values(words: str, values: dict[str, Any]) -> str:
 
 
 def _target(draft: Draft, path: str) -> Target | None:
-    """Return the most specific target of the values that contains the value that a message names."""
+    """Return the path of the imported value that a message of the chart is about.
+
+    `path` is the path that the message names. If it lies in several imported values, return the longest of these
+    values' paths. If it lies in no imported value, return the path of an imported value below `path`.
+    """
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)
         if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
@@ -149,7 +153,7 @@ def drop_credentials(draft: Draft) -> None:
 def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str) -> list[Any]:
     """Return the keys or indexes of the items that contain a credential.
 
-    In a list of words, the index of the option before a credential is returned, too.
+    If a credential in a list of words is the value of an option, also return the index of the option.
     """
     pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
     held = {key for key, each in pairs if _holds(credentials, each, str(key), name)}

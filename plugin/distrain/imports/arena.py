@@ -53,7 +53,7 @@ SECTIONS = {"worker": "workers", "ps": "servers", "chief": "launcher"}
 
 
 def read_arena(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a command line; raise ValuesError if it names no image or no program."""
+    """Convert a command line to values of the chart; raise ValuesError if it names no image or no program."""
     ledger = Ledger(data)
     kind = str(data["kind"])
     draft = Draft(ledger, release_name(ledger.get(("name",))), origin=origin)
@@ -107,7 +107,8 @@ def _size(draft: Draft, kind: str) -> None:
     for key, default, target in counts:
         number = str(draft.ledger.get((key,), default))
         if number and not number.isdecimal():
-            raise ValuesError(f"{draft.origin}: --{key}: is {quoting.value(number)}; write a whole number there")
+            words = f"is {quoting.value(number)}, but must be a whole number; correct it"
+            raise ValuesError(f"{draft.origin}: --{key}: {words}")
         if number:
             draft.carry(target, int(number), (key,))
     for role, section in SECTIONS.items():
@@ -117,7 +118,7 @@ def _size(draft: Draft, kind: str) -> None:
 
 
 def _amounts(draft: Draft, role: str, section: str) -> None:
-    """Carry over a role's CPUs, memory and GPUs. --worker-cpu overrides --cpu; --worker-cpu-limit is the limit."""
+    """Set a role's CPUs, memory and GPUs. --worker-cpu overrides --cpu; --worker-cpu-limit is the limit."""
     keys = {NVIDIA: ["gpus" if role == "worker" else f"{role}-gpus"]}
     for name in ("cpu", "memory"):
         keys[name] = [f"{role}-{name}", *([name] if role == "worker" else [])]
@@ -150,7 +151,11 @@ def _ranks(draft: Draft, kind: str) -> None:
 
 
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
-    """Map each name in a flag such as --env a=b to its value and its index. List values of another form as left out."""
+    """Return value and index for each name in a repeated flag such as --env a=b --env c=d.
+
+    `sign` separates the name from the value, like = here. A text that does not contain `sign` is reported as not
+    imported.
+    """
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):
         name, has_sign, value = str(each).partition(sign)
@@ -224,7 +229,7 @@ def _volumes(draft: Draft) -> None:
 
 
 def _tolerations(draft: Draft) -> None:
-    """Carry over tolerations such as all, KEY, or KEY=VALUE:EFFECT,OPERATOR."""
+    """Set tolerations such as all, KEY, or KEY=VALUE:EFFECT,OPERATOR."""
     found = []
     for each in draft.ledger.get(("toleration",), []):
         taint, _, operator = str(each).partition(",")

@@ -1,7 +1,8 @@
 """Read the flags of a command line of arena: `arena submit mpijob|pytorchjob|tfjob`.
 
 The flags are those of kubeflow/arena 0.9 to 0.15: pkg/argsbuilder/submit.go, submit_mpijob.go, submit_pytorchjob.go,
-submit_tfjob.go, submit_sync_code.go and submit_tensorboard.go, and those of all its commands: pkg/commands/root.go.
+submit_tfjob.go, submit_sync_code.go and submit_tensorboard.go. The flags that all arena commands accept are in
+pkg/commands/root.go.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
     """
     commands = shell.commands(SUBMIT.sub("arena submit ", text))
     if commands is None:
-        raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
+        raise ValuesError(f"{origin}: contains an unclosed quote or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
     others = [
@@ -80,7 +81,8 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
         raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
-        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: is not read; write one of {', '.join(KINDS)}")
+        step = f"use one of {', '.join(KINDS)}"
+        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: cannot be imported; {step}")
     flags, repeated = _flags(found[0][3:])
     return {"kind": KINDS[kind], **flags}, [*others, *repeated]
 
@@ -100,9 +102,9 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the flags with their values. arena joins the words of the program.
+    """Yield the name and value of each flag.
 
-    In the returned flags, these words are the value of a flag called `command`.
+    The words of the program come last: joined with spaces, as arena joins them, they are the value of a flag `command`.
     """
     place, program = 0, list[str]()
     while place < len(words):

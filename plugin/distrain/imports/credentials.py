@@ -1,8 +1,8 @@
 """Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A value is a credential because of its name or because of its form. The names are stricter than `redact.NAMES`, because
-an import must keep options such as `--tokenizer bert`. The forms are a login in a URL, the header of a key, and the
-tokens of clouds and hubs.
+A value is treated as a credential if its name or its form is that of a credential. This module has its own patterns for
+names, because `redact.NAMES` also matches options such as `--max-tokens 512`, which an import must keep. The forms are
+a login in a URL, the header of a key, and the tokens of clouds and hubs.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Credentials(Struct):
     def words(self, words: Sequence[str], taken: Collection[str] = ()) -> tuple[list[str], list[dict[str, Any]]]:
         """Return a program's words with $(NAME) in place of each credential, and the variables that define each NAME.
 
-        `taken` are the names of other variables.
+        `taken` lists names that other variables already use.
         """
         found: list[str] = []
         variables: dict[str, dict[str, Any]] = {}
@@ -169,7 +169,7 @@ class Credentials(Struct):
         return found, [*variables.values()]
 
     def holds(self, found: str) -> bool:
-        """Tell whether a text contains a credential, by its form or because the credential was found elsewhere."""
+        """Tell whether a text contains a credential: one of a known form, or one found elsewhere in the source."""
         return has_credential(found) or self.has_known(found)
 
     def has_known(self, found: str) -> bool:
@@ -177,7 +177,7 @@ class Credentials(Struct):
         return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return a sidecar or an init container without the credentials in its variables and words."""
+        """Return a copy of a sidecar or an init container without the credentials in its env, command and args."""
         env = [self.env(entry) if isinstance(entry, dict) else entry for entry in found.get("env") or []]
         parts = {key: found[key] for key in ("command", "args") if found.get(key)}
         words = [word for part in parts.values() for word in (part if isinstance(part, list) else [part])]
@@ -192,12 +192,15 @@ class Credentials(Struct):
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Tell whether a value with this name is secret."""
+    """Tell whether a value is a credential, judged by its name and its form."""
     return bool(FORMS.search(value) or RANDOM_TEXT.search(value)) or any(_secret_urls(value)) or is_named(name, value)
 
 
 def is_named(name: str, value: str) -> bool:
-    """Tell whether the name of a value shows that it is a credential, whatever form the value has."""
+    """Tell whether a value is a credential, judged by its name.
+
+    A harmless value such as `true`, and a reference such as `$TOKEN`, is no credential under any name.
+    """
     is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
     if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False
@@ -254,9 +257,9 @@ def _merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _without_comments(words: Sequence[str], index: int) -> str:
-    """Return a word of a command.
+    """Return the word at this index of a command; if the word is a script, remove its comments.
 
-    If the word is a script, leave out its comments, because a comment may contain any words.
+    A credential in a comment could not be recognized, because a comment may contain any text.
     """
     is_flag = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
     is_script = is_flag and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
@@ -278,7 +281,7 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
 def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
-    If the word is a script, only the credentials inside it are yielded, so that the rest of the script is kept.
+    If the word is a script, the spans cover only the credentials, so that the rest of the script is kept.
     """
     if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
         yield 0, len(word), before
@@ -289,7 +292,11 @@ def _in_word(word: str, before: str) -> Iterator[Span]:
 
 
 def _parts(word: str, before: str) -> Iterator[Span]:
-    """Yield the credentials in a word by their forms and names; they may overlap."""
+    """Yield the position and the name of each part of a word that is a credential.
+
+    A part is a credential if it has the form of one, or if a name such as PASSWORD stands before it. The parts may
+    overlap.
+    """
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
     for default in DEFAULT.finditer(word):
@@ -339,7 +346,10 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
 
 
 def _name_of(word: str, start: int, before: str, default: str) -> str:
-    """Return the name of the option or variable whose value, with or without a quote, starts at this index."""
+    """Return the name of the option or variable whose value starts at this index of the word.
+
+    A quote may stand between the name and the value.
+    """
     found = NAME_BEFORE.search(word[:start])
     if found:
         return found[1]
@@ -349,7 +359,7 @@ def _name_of(word: str, start: int, before: str, default: str) -> str:
 def _entries(word: str) -> Iterator[re.Match[str]]:
     """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE.
 
-    Matches may overlap: a value may itself be the name before the next value.
+    Each value is searched for further pairs, too: in `--env TOKEN=x`, the value of --env is itself a pair.
     """
     place = 0
     while entry := ENTRY.search(word, place):

@@ -15,19 +15,22 @@ Target = tuple[str, ...]
 
 
 class Setting(Struct):
-    """A value and its origins in words: one place, or one place for each item of a list or key of a map."""
+    """A value of the chart, and text for its comment: where in the source the value comes from.
+
+    `origins` has one text for the whole value, or one text for each item of a list or each key of a map.
+    """
 
     value: Any
     origins: tuple[str, ...]
 
     @property
     def is_split(self) -> bool:
-        """Tell whether each item or key has its own place."""
+        """Tell whether `origins` has a text of its own for each item or key of the value."""
         return isinstance(self.value, list | dict) and len(self.origins) == len(self.value) > 0
 
 
 class Part(Struct):
-    """A value of the source, converted for the chart, and the paths in the source that are settled by it.
+    """A value of the source, converted for the chart, and the paths in the source that the value comes from.
 
     For a list or a map, `paths` has the path of each item or key.
     """
@@ -37,12 +40,12 @@ class Part(Struct):
 
 
 class Draft(Struct):
-    """What an import has found so far.
+    """The values that an import has found so far, and what it has to tell the user about the source.
 
-    `name` is the release's name. `kind` and `version` are those of the job that the chart must render from the values.
-    `lost` has the place of each value that is left out, and the reason. `notes` are messages that the user should read.
-    Each entry of `twins` has the paths of two pod templates in the source that became the same pods. `origin` is the
-    source's name in messages.
+    `name` is the release's name. `kind` and `version` name the job that the chart must render from the values. `lost`
+    lists the values of the source that are left out: the place of each, and the reason. `notes` are messages that the
+    user should read. If two pod templates of the source become the same pods, `twins` has the paths of both. `origin`
+    is the source's name in messages.
     """
 
     ledger: Ledger
@@ -62,14 +65,14 @@ class Draft(Struct):
         return ValuesError(f"{self.origin}: {self.place(path)}: {hidden(words)}")
 
     def place(self, path: Path) -> str:
-        """Return the place of a value in the source in the notation that people use."""
+        """Return the place of a value in the source as text for the user, such as spec.containers[0].image."""
         return text(self.ledger.place(path))
 
     def _together(self, paths: Iterable[Path]) -> str:
         return together(map(self.ledger.place, paths))
 
     def carry(self, target: Target, value: Any, *paths: Path, why: str = "") -> None:
-        """Set a value from these paths of the source, and mark the paths as settled.
+        """Set a value of the chart that comes from these paths of the source, and mark the paths as handled.
 
         `why` is added to the value's comment.
         """
@@ -96,7 +99,7 @@ class Draft(Struct):
             self.know(*part.paths)
 
     def also(self, target: Target, path: Path) -> None:
-        """Record that the source has the value at another path, too."""
+        """Add a second place in the source to the comment of a value that is already set."""
         setting = self.settings[target]
         setting.origins = (f"{setting.origins[0]}, {self.place(path)}",)
         self.know(path)
@@ -112,17 +115,20 @@ class Draft(Struct):
         return self.settings[target].value if target in self.settings else default
 
     def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
-        """Add items to a list; all of them get the same origin."""
+        """Add items to a list in the values. All items have the same place in the source."""
         before = self.settings.get(target) or Setting([], ())
         origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
 
     def know(self, *paths: Path) -> None:
-        """Mark paths as settled that need no value of the chart: defaults, state, and what distrain does by itself."""
+        """Mark these paths of the source as handled, because they need no value of the chart.
+
+        The paths hold defaults, state, or settings of something that distrain does by itself.
+        """
         self.ledger.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """If the source has a value at this path, list the value as left out."""
+        """Report the source's value at this path as not imported, unless there is no value or it is already handled."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
             # If the job was converted from another format, two of its parts may come from the same place in the source.
             if (self.place(path), hidden(why)) not in self.lost:
@@ -130,7 +136,7 @@ class Draft(Struct):
             self.ledger.settle(path)
 
     def drop(self, place: str, why: str) -> None:
-        """List what is left out of a value that is otherwise carried over, such as an option of mpirun."""
+        """Report one part of a value as not imported, for example one option of mpirun; the import uses the rest."""
         if (hidden(place), hidden(why)) not in self.lost:
             self.lost.append((hidden(place), hidden(why)))
 
@@ -148,7 +154,7 @@ class Draft(Struct):
         return f" --namespace {self.namespace}" if self.namespace else ""
 
     def name_twins(self) -> None:
-        """If two pod templates became the same pods, let `lost` also name the place in the second template."""
+        """If two pod templates became the same pods, name both of their paths in the list of left-out values."""
         for one, other in self.twins:
             both, alone = self._together((one, other)), self.place(one)
             self.lost = [

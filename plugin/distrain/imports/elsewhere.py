@@ -1,4 +1,4 @@
-"""Say why a source value that the import has not used is left out: the chart sets it elsewhere, or not at all."""
+"""Explain why a value of the source is left out, and which value of the chart the user can set instead, if any."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ VALUES = {
 
 
 def why_left_out(path: Path) -> str:
-    """Return a text that names the chart's value for the last known field in the path, or says that it has none."""
+    """Return the reason why the value at this path is left out; it names the chart's value to set instead, if any.
+
+    The reason depends on a field name in the path: on the last one that is a key of VALUES.
+    """
     found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
     return f"the import does not read it there; set {found}" if found else NO_VALUE

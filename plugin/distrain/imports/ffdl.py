@@ -1,4 +1,7 @@
-"""Read a manifest of FfDL (IBM's Fabric for Deep Learning): docs/user-guide.md and etc/examples of IBM/FfDL."""
+"""Read a manifest of FfDL (IBM's Fabric for Deep Learning).
+
+The format is that of docs/user-guide.md and etc/examples in IBM/FfDL.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def is_manifest(data: Any) -> bool:
 
 
 def read_ffdl(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a manifest; raise ValuesError if distrain cannot run its framework."""
+    """Convert a manifest to values of the chart; raise ValuesError if distrain cannot run its framework."""
     ledger = Ledger(data)
     draft = Draft(ledger, release_name(ledger.get(("name",))), origin=origin)
     draft.credentials.secret = f"{draft.name}-s3"
@@ -119,9 +122,7 @@ def _number(draft: Draft, key: str, default: int, origin: str) -> int:
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     if not isinstance(found, int) or isinstance(found, bool):
-        raise ValuesError(
-            f"{origin}: {key}: is {quoting.literal(found)}, and a worker takes a whole number; write one there"
-        )
+        raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}, but must be a whole number; correct it")
     return found
 
 
@@ -166,7 +167,7 @@ def _store(draft: Draft, path: Path) -> None:
 
 
 def _mounted(draft: Draft, path: Path) -> str:
-    """Mount the folder of the node that FfDL mounts, and return its path."""
+    """Mount the same folder of the node as FfDL does, and return the folder's path in the pods."""
     folder = str(draft.ledger.get((*path, "connection", "path"), "")).rstrip("/")
     place = (*path, "connection", "path")
     draft.know((*path, "connection", "name"))

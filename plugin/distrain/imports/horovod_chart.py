@@ -1,4 +1,7 @@
-"""Read the values of the chart stable/horovod: values.yaml, README.md and templates of helm/charts, stable/horovod."""
+"""Read the values of the chart stable/horovod.
+
+The values are those of values.yaml, README.md and the templates in helm/charts, stable/horovod.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def is_values(data: Any) -> bool:
 
 
 def read_horovod_chart(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of the chart's values; raise ValuesError if a field has a wrong form."""
+    """Convert the values of stable/horovod to values of the chart; raise ValuesError if a field has a wrong form."""
     if wrong := [*forms.mistakes({key: each for key, each in data.items() if key in ("resources", "annotations")})]:
         raise ValuesError(*(f"{origin}: {mistake}" for mistake in wrong))
     ledger = Ledger(data)
@@ -50,7 +53,8 @@ def read_horovod_chart(data: dict[str, Any], origin: str) -> Draft:
 def _size(draft: Draft, origin: str) -> None:
     number = draft.ledger.get(("worker", "number"), NUMBER)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise ValuesError(f"{origin}: worker.number: is {quoting.literal(number)}; write a whole number there")
+        words = f"is {quoting.literal(number)}, but must be a whole number; correct it"
+        raise ValuesError(f"{origin}: worker.number: {words}")
     draft.carry(("workers", "replicas"), number, ("worker", "number"))
     if draft.ledger.get(("worker", "podManagementPolicy")) == "Parallel":
         draft.know(("worker", "podManagementPolicy"))

@@ -50,7 +50,10 @@ BESIDE = {
 
 
 class Found(Struct, frozen=True):
-    """What is imported: its format and data, and the other objects of the file, each with what happens to it."""
+    """The job to import, its format, and the other objects of the file.
+
+    `others` has the name of each other object, and what the import does with it.
+    """
 
     job: dict[str, Any]
     others: tuple[tuple[str, str], ...] = ()
@@ -105,7 +108,7 @@ def find_job(text: str, origin: str) -> Found:
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
     if wrong or not items:
-        raise ValuesError(f"{origin}: contains no mapping of keys; {_about_scripts(text)}")
+        raise ValuesError(f"{origin}: contains no YAML mapping; {_about_scripts(text)}")
     for known, is_known in ((FFDL, ffdl.is_manifest), (HOROVOD, horovod_chart.is_values)):
         if len(items) == 1 and is_known(items[0]):
             return Found(items[0], (), known)
@@ -146,12 +149,12 @@ def _about_tabs(text: str) -> str:
 
 
 def _about_scripts(text: str) -> str:
-    """Return the next step for a text that is not a job; for a script, what `import` needs to read it."""
+    """Tell the user what to do about a text that is not a job: name another file, or make the script readable."""
     if re.search(r"^#SBATCH\b", text, re.MULTILINE):
         return "its #SBATCH lines are read if its first line names a shell, such as #!/bin/bash: add that line"
     if re.match(r"#!|.*\b(sbatch|srun|qsub|bsub|mpirun|mpiexec|horovodrun|torchrun|bash)\b", text):
-        return f"a script is read if it has #! in its first line and #SBATCH lines; name {ALL}"
-    return f"name {ALL}"
+        return f"of scripts, only those with #! in the first line and with #SBATCH lines can be imported; give {ALL}"
+    return f"give {ALL}"
 
 
 def _about_templates(text: str) -> str:
@@ -186,7 +189,7 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
         version, kind = type_of(item)
         if kind in RUNTIMES and version.startswith(f"{GROUP}/"):
             raise ValuesError(
-                f"{origin}: kind: {kind} runs nothing by itself; add the TrainJob that refers to it to the file"
+                f"{origin}: kind: {kind} runs nothing by itself; add a TrainJob that refers to it, in the same file"
             )
         known = ", ".join(known for known, name in TYPES if name == kind)
         if known and item.get("apiVersion") is None:
@@ -197,4 +200,4 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
                 f"convert it first"
             )
     kinds = ", ".join(dict.fromkeys(quoting.key(item.get("kind") or "no kind") for item in items))
-    raise ValuesError(f"{origin}: kind: found {kinds}; name {ALL}")
+    raise ValuesError(f"{origin}: kind: found {kinds}; give {ALL}")

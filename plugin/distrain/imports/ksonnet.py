@@ -1,8 +1,8 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
 The parameters are those of kubeflow/openmpi in kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet,
-workloads.libsonnet, README.md. The package's Secret for the SSH keys has the keys id_rsa, id_rsa.pub and
-authorized_keys, as ssh.secretName requires.
+workloads.libsonnet, README.md. The package's Secret with the SSH keys can be used as ssh.secretName, because both use
+the keys id_rsa, id_rsa.pub and authorized_keys.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parameters(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, 
 
 
 def read_ksonnet(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of the parameters; raise ValuesError if they name no image."""
+    """Convert the parameters to values of the chart; raise ValuesError if the parameters name no image."""
     ledger = Ledger(data)
     draft = Draft(ledger, release_name(ledger.get(("name",))), origin=origin)
     draft.credentials.secret = f"{draft.name}-credentials"
@@ -90,7 +90,7 @@ def _size(draft: Draft, origin: str) -> None:
     for key, default in (("workers", WORKERS), ("gpu", 0), ("initTimeout", TIMEOUT)):
         found = ledger.get((key,), default)
         if not str(found).isdecimal():
-            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}; write a whole number there")
+            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}, but must be a whole number; correct it")
         numbers[key] = int(found)
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}
@@ -145,7 +145,10 @@ def _pods(draft: Draft) -> None:
 
 
 def _blocks(draft: Draft, key: str) -> list[dict[str, Any]]:
-    """Return a list of mappings, which is JSON in a line `ks generate`; list a value of another form as left out."""
+    """Return a parameter that is a list of mappings, or JSON text of such a list in a `ks generate` line.
+
+    List a value of any other form as left out.
+    """
     found = draft.ledger.get((key,))
     if isinstance(found, str):
         try:
@@ -235,7 +238,7 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     commands = shell.commands(text)
     if commands is None:
         raise ValuesError(
-            f"{origin}: has a quote that is not closed, or a loop; keep only the line `ks generate openmpi ...`"
+            f"{origin}: contains an unclosed quote or a loop; keep only the line `ks generate openmpi ...`"
         )
     variables: dict[str, str] = {}
     found: list[dict[str, Any]] = []

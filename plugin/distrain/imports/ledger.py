@@ -1,4 +1,8 @@
-"""Keep track of a source's values: each is carried over, needs no value of the chart, or is listed as left out."""
+"""Keep track of a source's values, so that none is forgotten.
+
+Each value is handled in one of three ways: it becomes a value of the chart, it needs no value of the chart, or it is
+listed as left out.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +55,10 @@ def _differing(path: Path, other: Path) -> Iterator[int]:
 
 
 class Ledger:
-    """A source as plain data, and the settled paths.
+    """The data of a source, and the paths that the import has handled.
 
-    If a path is settled, all paths below it are settled, too. If parts of the data were converted from another form of
-    the source, `origins` has their places in the source.
+    If a path is handled, so are all paths below it. If parts of the data were built from another format, `origins` maps
+    their paths to paths in the source.
     """
 
     def __init__(self, data: Any, origins: Mapping[Path, Path] | None = None) -> None:
@@ -63,7 +67,7 @@ class Ledger:
         self._settled: set[Path] = set()
 
     def place(self, path: Path) -> Path:
-        """Return the path in the source that belongs to a path of the data."""
+        """Return the path in the source from which the value at this path of the data was built."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
                 return (*self._origins[path[:length]], *path[length:])
@@ -86,7 +90,7 @@ class Ledger:
         return any(path[:length] in self._settled for length in range(len(path) + 1))
 
     def unsettled(self, below: Path = ()) -> Iterator[Path]:
-        """Yield the paths of the values that are not settled yet; null, {} and [] do not count as values."""
+        """Yield the paths of the values that are not handled yet; null, {} and [] do not count as values."""
         for path in leaves(self.get(below), below):
             if not self.is_settled(path):
                 yield path

@@ -29,9 +29,9 @@ MASTER = "node-role.kubernetes.io/master"
 
 
 def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of an MPIJob v1alpha1.
+    """Convert an MPIJob v1alpha1 to values of the chart.
 
-    Raise ValuesError if its processing units cannot be split into whole workers.
+    Raise ValuesError if the number of processing units is not a multiple of the units of one worker.
     """
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
@@ -53,7 +53,7 @@ def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _program(translation: Translation) -> None:
-    """Keep the program only in the launcher and the resources only in the workers, as the operator does."""
+    """Remove the program from the workers and the resources from the launcher, as the operator does."""
     container = ("template", "spec", "containers", 0)
     translation.drop((*LAUNCHER, *container, "resources"))
     for key in ("command", "args", "workingDir"):
@@ -68,8 +68,8 @@ def _size(translation: Translation) -> int:
     source = translation.source
     given = [key for key in (*UNITS, "replicas") if source.get((*SPEC, key)) is not None]
     if len(given) != 1:
-        words = f"has {', '.join(given)}, which exclude each other" if given else "has no gpus and no replicas"
-        raise translation.refuse(SPEC, f"{words}; write one of {', '.join(UNITS)} and replicas there")
+        words = f"has {', '.join(given)}, but may have only one of these" if given else "has no gpus and no replicas"
+        raise translation.refuse(SPEC, f"{words}; set exactly one of the fields {', '.join(UNITS)} and replicas")
     path = (*SPEC, given[0])
     number = translation.number(path, 1)
     resource = _resource(translation)
@@ -97,7 +97,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
     most = translation.number(per_node, PER_NODE)
     if total >= most and total % most:
         raise translation.refuse(
-            path, f"is {total}, not a multiple of {text(per_node)} ({most}), but a worker is a whole node; change one"
+            path, f"is {total}, but must be a multiple of {text(per_node)}, which is {most}; change one of the two"
         )
     each = min(total, most)
     if translation.source.get(per_node) is None:

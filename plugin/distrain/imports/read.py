@@ -1,4 +1,4 @@
-"""Read a source in any format, and finish its draft: remove credentials and refused values, and list unused values."""
+"""Convert a source in any format to values, remove credentials and refused values, and list what is left out."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ TRANSLATED = {TRAINJOB: read_trainjob, JOBSET: read_jobset, MPIJOB: read_mpijob_
 
 
 def read(found: Found, origin: str) -> Draft:
-    """Return the draft of a source; raise ValuesError if its fields have a wrong form."""
+    """Convert a source to values of the chart; raise ValuesError if its fields have a wrong form."""
     draft = _read_job(found, origin) if found.format == JOB else READERS[found.format](found.job, origin)
     if draft.namespace and not NAMESPACE.fullmatch(draft.namespace):
-        words = "a namespace's name has lower case letters, digits and -, at most 63; correct it there"
-        raise ValuesError(f"{origin}: namespace: is {quoting.literal(draft.namespace)}; {words}")
+        words = "use at most 63 lower case letters, digits and -"
+        name = quoting.literal(draft.namespace)
+        raise ValuesError(f"{origin}: namespace: is {name}, which is not a valid name; {words}")
     for name, becomes in found.others:
         draft.drop(name, becomes)
     return draft
@@ -58,7 +59,7 @@ def _read_job(found: Found, origin: str) -> Draft:
 
 
 def finished(draft: Draft, judge: Judge, origin: str) -> None:
-    """List each value of the source that is not settled, and remove values that the chart refuses."""
+    """List each value of the source that no step has handled as left out, and remove values that the chart refuses."""
     for path in [*draft.ledger.unsettled()]:
         draft.lose(path, why_left_out(draft.ledger.place(path)))
     drop_doubled(draft)

@@ -26,9 +26,10 @@ DEEP = {"containers", "initContainers"}
 
 
 class Translation:
-    """A job that is built from a source: `origins` has, for each part of `job`, its place in the source.
+    """A job resource that is built from a source in another format.
 
-    `settings` has values that no field of the job can hold. `origin` is the source's name in messages.
+    `origins` maps each path in `job` to its path in the source. `settings` has the values of the chart that no field of
+    the job resource can express. `origin` is the source's name in messages.
     """
 
     def __init__(self, source: dict[str, Any], origin: str) -> None:
@@ -60,19 +61,14 @@ class Translation:
         return found
 
     def number(self, path: Path, default: int) -> int:
-        """Return a whole number above 0 of the source; raise ValuesError for anything else."""
+        """Return the number at this path of the source; raise ValuesError if it is not a whole number above 0."""
         found = self.source.get(path, default)
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise self.refuse(
-                path, f"is {quoting.literal(found)}, and the job needs a whole number above 0; write it there"
-            )
+            raise self.refuse(path, f"is {quoting.literal(found)}, but must be a whole number above 0; correct it")
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:
-        """Set a value of the job that comes from these paths of the source.
-
-        Messages name the first path as its place.
-        """
+        """Set a value of the job that comes from these paths of the source. Messages name only the first path."""
         place: Any = self.job
         for part in target[:-1]:
             if isinstance(part, str) and not isinstance(place.get(part), dict | list):
@@ -137,7 +133,7 @@ class Translation:
         self.source.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List a value of the source as left out, or only the parts of the value that were not used."""
+        """Report a value of the source as not imported; if a part of it was used, report only the other parts."""
         if self.source.get(path) is None or self.source.is_settled(path):
             return
         left = [*self.source.unsettled(path)]
@@ -151,7 +147,7 @@ class Translation:
         self.source.settle(path)
 
     def draft(self) -> Draft:
-        """Return the draft of the job, with all that the translation left out."""
+        """Convert the job to values of the chart, and report as not imported what the translation did not use."""
         for path in [*self.source.unsettled()]:
             self.lose(path, why_left_out(path))
         draft = read_job(self.job, self.origin, self.origins)

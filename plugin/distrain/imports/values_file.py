@@ -63,7 +63,7 @@ def _key(name: str) -> str:
 
 
 def _lines(name: str, setting: Setting) -> Iterator[str]:
-    """Yield the lines of a value; the first line of each item or key has the place that it comes from."""
+    """Yield the lines of a value. Each item or key has a comment that says where in the source it comes from."""
     value = setting.value
     if setting.is_split and isinstance(value, dict):
         yield _key(name)
@@ -101,7 +101,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_short(value: Any) -> bool:
-    """Tell whether a value is a list of words that goes on one line."""
+    """Tell whether a value is a list of words that is short enough for one line."""
     return (
         isinstance(value, list)
         and len(value) <= LINE
@@ -150,7 +150,7 @@ def _head(draft: Draft, source: str, file: str) -> Iterator[str]:
 
 
 def secret_command(draft: Draft) -> list[str]:
-    """Return the lines of the command that makes the Secret; none if the source has no credentials."""
+    """Return the lines of the kubectl command that creates the Secret; an empty list if the values need no Secret."""
     keys = [key for key in draft.credentials.keys if key in _needed(draft)]
     if not keys:
         return []
@@ -160,7 +160,10 @@ def secret_command(draft: Draft) -> list[str]:
 
 
 def _needed(draft: Draft) -> set[str]:
-    """Return the keys of the Secret that the values use. Keys that only left-out parts use are not returned."""
+    """Return the keys of the Secret that the values use.
+
+    If a credential occurs only in parts of the source that were not imported, its key is not returned.
+    """
     values, secret = Ledger(draft.values()), draft.credentials.secret
     found = {str(values.get(path)) for path in leaves(values.data) if _is_key(values, path, secret)}
     return found | ({*S3_KEYS} if values.get(("s3", "secretName")) == secret else set())

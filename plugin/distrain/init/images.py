@@ -28,7 +28,7 @@ def trainers_name(framework: str, gpus: int) -> str:
 
 
 def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> FoundImage | None:
-    """Return the image of this name that most nodes have, if possible of this version.
+    """Choose an image of this name: prefer images of this version, and among these the image that the most nodes have.
 
     `nodes` lists the images of each node.
     """

@@ -1,6 +1,7 @@
 """Write the values file of `init`, before `derive` completes it.
 
-The comment on a key comes from the chart's values.yaml. If there is none, it comes from the description in the schema.
+The comment on a key comes from the chart's values.yaml. If values.yaml has no comment on the key, the comment comes
+from the description in the schema.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""Estimate what a node of an instance type offers to a job's pods: less than the type's figures.
+"""Estimate what a node of an instance type offers to a job's pods: the type's size without the reserved parts.
 
 The sources below were read on 2026-11-28.
 
-Firmware and kernel keep 7.5% of the memory, which kubelet does not see. This is Karpenter's default of
---vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
+Firmware and kernel use 7.5% of the memory, and kubelet does not count this part as the node's memory. This is
+Karpenter's default of --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/).
 
-EKS reserves 255 MiB, 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
-https://github.com/awslabs/amazon-eks-ami). The numbers of pods are the largest for such instance types in
-https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result.
+EKS reserves 255 MiB plus 11 MiB for each pod, and CPUs by the tiers below (nodeadm's kubelet defaults in
+https://github.com/awslabs/amazon-eks-ami). The largest number of pods per node, for types of this size, comes from
+https://karpenter.sh/docs/reference/instance-types/. The CPUs and the memory there agree with the estimate.
 
 GKE reserves CPUs by the same tiers, and memory by the tiers below
 (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes).
 
-AKS 1.29 and later reserves 50 MB and 20 MB for each pod, but at most a quarter of the memory. Its table of CPUs ends at
-64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). Here the table's last step, 10m for each
-core, also applies to all further cores.
+AKS 1.29 and later reserves 50 MB plus 20 MB for each pod, but at most a quarter of the memory. The table of CPUs of AKS
+ends at 64 cores (https://learn.microsoft.com/azure/aks/node-resource-reservations). For cores above 64, this module
+uses the table's last step: 10m for each core.
 
-All three reserve 100 MiB for eviction.
+EKS, GKE and AKS all reserve 100 MiB for eviction.
 
 Nodes with EFA reserve 5128 huge pages of 2 MiB (https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html).
 
@@ -43,19 +43,19 @@ DAEMONS: Units = {"cpu": 500, "memory": GIB}
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Each entry says how many millicores kubelet reserves for each core, up to this number of cores. The last entry is for
-# all further cores.
+# Each entry is (end, millicores). kubelet reserves this many millicores for each core from the previous entry's end to
+# this end. The last entry is for all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
-# Each entry says which share of the memory GKE reserves, up to this number of GiB. The last entry is for all further
-# memory.
+# Each entry is (end in GiB, share). GKE reserves this share of the memory from the end of the previous entry to this
+# end. The last entry is for all further memory.
 GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 
 
 def offered(instance: Instance, *, efa: bool) -> Units:
     """Return the resources of a node for the job's pods: millicores, bytes, and devices.
 
-    With `efa` the nodes have EFA interfaces, and the huge pages that EFA's driver reserves.
+    With `efa`, the node has the type's EFA interfaces, and EFA's driver reserves huge pages.
     """
     total = round(instance.memory * GIB * (1 - KERNEL_SHARE))
     devices: Units = {instance.gpu_resource: instance.gpus} if instance.gpus else {}
@@ -80,7 +80,10 @@ def _kubelets_memory(instance: Instance, total: int) -> int:
 
 
 def _tiered(amount: float, tiers: Sequence[tuple[int | None, float]]) -> float:
-    """Add up the reserved shares of an amount. Each tier ends at its first number, where the next tier begins."""
+    """Return how much of a node's cores or memory is reserved for kubelet and the system.
+
+    A tier is (end, share): the share applies to the part of the amount from the end of the previous tier to this end.
+    """
     reserved, begin = 0.0, 0
     for end, share in tiers:
         reserved += max(0.0, (amount if end is None else min(amount, end)) - begin) * share

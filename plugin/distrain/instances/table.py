@@ -99,7 +99,7 @@ def find(name: str, flag: str = FLAG, provider: str | None = None) -> Instance:
         own = [each.type for each in with_gpus(provider)]
         words = f"is a type of {provider_name(found.provider)}, not of {provider_name(provider)}"
         raise ValuesError(f"{flag}: {name} {words}; name one of {', '.join(own)}, or set --provider {found.provider}")
-    raise ValuesError(f"{flag}: distrain knows no type {name} with GPUs; {_meant(name, provider)}")
+    raise ValuesError(f"{flag}: distrain knows no instance type {name} with GPUs; {_meant(name, provider)}")
 
 
 def _meant(name: str, provider: str | None) -> str:
@@ -113,7 +113,7 @@ def _meant(name: str, provider: str | None) -> str:
         return f"did you mean {close[0]}?"
     instances = [each for key in ([provider] if provider else _table()) for each in with_gpus(key)]
     if named := [each for each in instances if each.gpu.lower() == name.lower()]:
-        return f"for {named[0].gpu} GPUs name one of {', '.join(each.type for each in named)}"
+        return f"for {named[0].gpu} GPUs give one of {', '.join(each.type for each in named)}"
     kinds: dict[str, str] = {}
     for each in instances:
         kinds.setdefault(each.gpu, each.type)

@@ -18,12 +18,15 @@ _BUILDING = threading.Lock()
 
 
 def decoder(form: type[T], strict: bool = True) -> msgspec.json.Decoder[T]:
-    """Return the decoder that decodes JSON to a form."""
+    """Return a decoder that converts JSON to the given type."""
     return _built(cast(Hashable, form), strict)
 
 
 def convert(found: Any, form: type[T]) -> T:
-    """Convert parsed data to a form. Raises msgspec.ValidationError if the data has another form."""
+    """Convert parsed JSON or YAML to the given type.
+
+    Raises msgspec.ValidationError if the data does not fit the type.
+    """
     _built(cast(Hashable, form), True)
     return msgspec.convert(found, form)
 

@@ -43,7 +43,7 @@ class FormError(ValueError):
 
 
 def converted(found: Any, wanted: type[T]) -> T:
-    """Convert parsed YAML to a struct; raise FormError if the YAML has another form.
+    """Convert parsed YAML to a struct; raise FormError if the YAML does not fit the struct.
 
     As in Kubernetes, null means that there is no value.
     """
@@ -83,7 +83,10 @@ def refuse_odd_amounts(item: Any) -> None:
 
 @functools.cache
 def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
-    """Return the names of a struct's fields. Each comes with a flag that tells whether the field contains amounts."""
+    """Return the names of a struct's fields.
+
+    Each name comes with a flag that tells whether the field contains amounts.
+    """
     types = (Amounts, Amounts | None, Quantity | None)
     return [(each.name, each.type in types) for each in msgspec.structs.fields(struct)]
 

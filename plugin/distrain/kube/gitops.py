@@ -1,4 +1,4 @@
-"""Define those fields in objects of Argo CD and Flux that say where the values of a release are kept."""
+"""Define the fields in objects of Argo CD and Flux that say where the values of a release are stored."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ApplicationSpec(Kube):
 
 
 class ApplicationStatus(Kube):
-    """What Argo CD has found in each source: Helm, Kustomize, Directory or Plugin."""
+    """The type that Argo CD has detected for each source: Helm, Kustomize, Directory or Plugin."""
 
     source_type: str = ""
     source_types: list[str] | None = None

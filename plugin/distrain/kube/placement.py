@@ -1,4 +1,4 @@
-"""Define the fields of a pod's spec about nodes and other pods: tolerations, affinity, topology spread."""
+"""Define the fields of a pod's spec that restrict its choice of nodes: tolerations, affinity and topology spread."""
 
 from __future__ import annotations
 

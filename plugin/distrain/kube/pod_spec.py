@@ -1,4 +1,4 @@
-"""Define a pod's spec: the fields that the scheduler uses for every pod, and more fields that pod templates have."""
+"""Define the spec of an existing pod, with only the fields that the scheduler uses, and the spec of a pod template."""
 
 from __future__ import annotations
 
@@ -295,7 +295,10 @@ class OperatingSystem(Kube):
 
 
 class TemplateSpec(PodSpec):
-    """The spec in a pod template. The spec also has the fields that matter only before the pod exists."""
+    """The spec of a pod template.
+
+    It has more fields than the spec of an existing pod: also those that matter only before the pod exists.
+    """
 
     containers: Sequence[TemplateContainer] | None = None
     init_containers: Sequence[TemplateContainer] | None = None

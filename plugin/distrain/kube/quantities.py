@@ -33,7 +33,7 @@ LARGEST = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A text is not a quantity of Kubernetes."""
+    """The text cannot be parsed as a Kubernetes quantity such as 500m or 2Gi."""
 
 
 def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
@@ -96,7 +96,7 @@ def all_thousandths(quantities: Amounts | None) -> Units:
 
 
 def whole(resource: str, amount: int) -> int:
-    """Convert thousandths to whole units, rounded up. An amount of cpu stays in thousandths."""
+    """Convert thousandths to whole units, rounded up. For cpu, return the thousandths (millicores) unchanged."""
     return amount if resource == "cpu" else -(-amount // 1000)
 
 

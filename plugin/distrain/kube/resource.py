@@ -1,4 +1,4 @@
-"""Define how the API names an object, and the plural of its kind."""
+"""Identify an object in the Kubernetes API, and derive the plural of its kind."""
 
 from __future__ import annotations
 

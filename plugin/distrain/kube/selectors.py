@@ -57,7 +57,7 @@ def holds(requirement: Requirement, value: str | None) -> bool:
 def selects(selector: LabelSelector | None, labels: Labels) -> bool:
     """Tell whether a selector matches labels.
 
-    An empty selector matches every object; None as the selector matches no object.
+    An empty selector matches every object. A missing selector (None) matches no object.
     """
     if selector is None:
         return False
@@ -72,7 +72,10 @@ def is_empty(selector: LabelSelector | None) -> bool:
 def with_label_keys(
     selector: LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
 ) -> LabelSelector | None:
-    """For each of these labels, add a requirement with the value that the pod has. Skip labels that the pod lacks."""
+    """For each label key, add a requirement to the selector, with this operator and the pod's value of the label.
+
+    Skip labels that the pod lacks.
+    """
     if selector is None or not keys:
         return selector
     more = [Requirement(key, operator, [labels[key]]) for key in keys if key in labels]

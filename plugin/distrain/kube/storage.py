@@ -29,7 +29,10 @@ class PersistentVolumeClaim(Kube):
 
 
 class ClaimTemplate(Kube):
-    """The template of a claim. In a StatefulSet, the template has the name of the pod's volume."""
+    """The template of a claim.
+
+    In a StatefulSet, the name of the claim template is also the name of a volume of the pod.
+    """
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: ClaimSpec = field(default_factory=ClaimSpec)
@@ -57,7 +60,7 @@ class CsiSource(Kube):
 
 
 class InTreeSource(Kube):
-    """A disk of a plugin that was once part of Kubernetes. Today a CSI driver attaches the disk."""
+    """A disk whose storage driver was once part of Kubernetes (in-tree). Today a CSI driver attaches the disk."""
 
 
 class VolumeSpec(Kube):
@@ -139,7 +142,10 @@ class CSINodeSpec(Kube):
 
 
 class CSINode(Kube):
-    """The CSI drivers on the node with the same name, and for each driver how many volumes the node can attach."""
+    """The CSI drivers on one node, and how many volumes of each driver the node can attach.
+
+    The object has the node's name.
+    """
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)

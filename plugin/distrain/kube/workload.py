@@ -22,7 +22,7 @@ class RunPolicy(Kube):
 
 
 class Ordinals(Kube):
-    """Where the numbers of a StatefulSet's pods start."""
+    """The number of a StatefulSet's first pod."""
 
     start: int | None = None
 

@@ -47,9 +47,9 @@ def interfaces(subject: Subject) -> set[str]:
 
 
 def _of_multus(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the interface names from a list `network@name` or from a JSON list.
+    """Yield the interface names in Multus' annotation: `network@name,network@name`, or a JSON list.
 
-    Multus numbers interfaces without a name.
+    If an entry names no interface, Multus names the interface after the entry's position: net1, net2 and so on.
     """
     text = annotations.get(MULTUS, "")
     entries = _json(text) if text.lstrip().startswith("[") else [each for each in text.split(",") if each.strip()]

@@ -1,8 +1,8 @@
-"""Warn if workers have RDMA devices but may not lock memory.
+"""Warn if workers have RDMA devices but no permission to lock memory.
 
 The page https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html tells
-users to start containers with memlock=-1. Kubernetes has no setting for this: without the capability, the container
-runtime of the node decides.
+users to start containers with memlock=-1. Kubernetes has no field for this limit. Without the capability IPC_LOCK, the
+limit is the default of the node's container runtime.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Warn of pods that cannot resolve the names of the job's pods.
 
-No name contains the domain of the cluster. The resolver appends the domain to names with fewer dots than `ndots`. The
-name of a pod has up to four parts, `pod.service.namespace.svc`, so `ndots` must be 4 or more; kubelet sets 5. The
-dnsPolicy Default, and ClusterFirst on the node's network, give a pod the node's resolver, which knows nothing of the
-cluster: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
+The job uses names without the domain of the cluster. The resolver appends the domain only to names with fewer dots than
+`ndots`. The name of a pod has up to four parts, `pod.service.namespace.svc`, so `ndots` must be 4 or more; kubelet sets
+5. A pod whose dnsPolicy is Default, or ClusterFirst on the node's network, uses the node's resolver. This resolver does
+not know the names of the cluster:
+https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
 """
 
 from __future__ import annotations

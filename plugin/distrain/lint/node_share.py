@@ -18,10 +18,9 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return the most that a worker may request if further workers of this size are to use the node's other GPUs.
+    """Return the largest request of a worker that leaves enough of the node for workers on its other GPUs.
 
-    If a node has too few GPUs for a second worker, there is no limit: a worker that requests too much does not fit at
-    all.
+    If the node has GPUs for only one worker, there is no limit, because no other worker could use the remaining GPUs.
     """
     workers = node[subject.gpu_resource] // subject.gpus
     return node.get(resource, 0) // workers if workers > 1 else sys.maxsize

@@ -28,7 +28,7 @@ def warnings(
 ) -> list[ValueWarning]:
     """Return the warnings about the job with these merged values.
 
-    `with_size` also compares workers with the largest node.
+    If `with_size` is true, also warn of workers that are larger than the largest node.
     """
     subject = Subject(values, job.main, nodes, job.others)
     rules = (*RULES, node_size) if with_size else RULES

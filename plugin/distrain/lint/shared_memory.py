@@ -16,7 +16,7 @@ FOLDER = "/dev/shm"
 
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
-    """Warn about workers with GPUs.
+    """Warn if workers with GPUs have less than 1Gi of /dev/shm.
 
     The chart sets /dev/shm to 1Gi, to `shm`, or to the memory limit if that is smaller.
     """

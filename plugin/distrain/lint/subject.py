@@ -1,4 +1,4 @@
-"""Give the lint rules the rendered workers, the merged values and the nodes, and define a warning."""
+"""Define what lint rules get (the rendered workers, the merged values and the nodes) and what they yield: warnings."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Variable(Struct, frozen=True):
 class Subject(Struct, frozen=True, dict=True):
     """The rendered workers of a run, its merged values, and the nodes of its cluster if they are known.
 
-    The rules judge the rendered workers; rules about all pods also judge the `others`. The rules read the values only
-    to find the path that a warning names.
+    Most rules judge only the rendered workers; rules about all pods also judge the `others`. The rules use the values
+    only to find the path that a warning names.
     """
 
     values: Mapping[str, Any]
@@ -48,9 +48,9 @@ class Subject(Struct, frozen=True, dict=True):
     others: Sequence[PodRole] = ()
 
     def section(self, name: str, of: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Return a map inside the values, or an empty map if it is missing or null.
+        """Return the section of this name in the values, or in the map `of` if it is given.
 
-        `of` is the map that contains it.
+        A missing section, or a section that is null, is returned as an empty map.
         """
         return (self.values if of is None else of).get(name) or {}
 
@@ -121,7 +121,7 @@ class Subject(Struct, frozen=True, dict=True):
 
     @property
     def has_claims(self) -> bool:
-        """Tell whether devices may come from resource claims, which do not show the kind of the devices."""
+        """Tell whether the workers have resource claims. A claim may add devices, but does not show which devices."""
         return bool(self.workers.spec.resource_claims)
 
     @property

@@ -32,7 +32,7 @@ SILENT = 10.0
 
 
 class Following:
-    """Follows all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
+    """Follows the logs of all pods of a run, or only the run's main log: the log of the launcher or of rank 0."""
 
     def __init__(
         self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
@@ -54,7 +54,8 @@ class Following:
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield blocks of lines until the run has ended. Each block has the title of its pod.
 
-        Raises GoneError if the run is deleted, and ForbiddenError if the user may read none of its logs.
+        Raises GoneError if the run is deleted, and ForbiddenError if the user has no permission to read any of its
+        logs.
         """
         selector = selector_of(self._release)
         with (
@@ -89,7 +90,7 @@ class Following:
             time.sleep(SOONEST)
 
     def _found(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield the blocks that arrive before the next look at the run."""
+        """Yield the blocks that arrive until the state of the run is read again."""
         end = time.monotonic() + SOONEST
         while (left := end - time.monotonic()) > 0:
             try:
@@ -106,7 +107,10 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Print which other pods' logs the user may not read. Raise the error if no pod is left to follow."""
+        """If the user has no permission to read some pods' logs, print the names of these pods once.
+
+        Raise the error if no pod is left to follow.
+        """
         new = self._refused[self._told :]
         if not new:
             return
@@ -136,10 +140,11 @@ class Following:
         return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
 
     def _speaker(self, found: Look) -> list[kube.Pod]:
-        """Return the pod that speaks for the run from now on, if it is not the same pod as before.
+        """Return the pod that now has the run's main log (the launcher or rank 0), if it is another pod than before.
 
-        Another pod takes over when the previous one has ended or does not answer. Rank 0 may also move to another
-        worker while all workers run. Then the log of the previous pod gets no more lines.
+        Another pod takes over when the previous pod's log can no longer be read, or has been silent for a while. Rank 0
+        may also move to another worker while all workers run. In this case the log of the previous pod gets no more
+        lines.
         """
         is_over = all(each.failures for each in self._pool.followed)
         has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))
@@ -151,7 +156,10 @@ class Following:
         return [pod] if pod and not self._known.get(pod.metadata.uid) else []
 
     def _part(self, pod: kube.Pod) -> Wanted:
-        """Return which part of a pod's log to read: all of a new pod's log, or only the rest for another worker."""
+        """Return which part of a pod's log to read.
+
+        Read all of a new pod's log, but only the newest lines if a known worker became rank 0.
+        """
         if not self._known:
             return replace(self._wanted, born=born_again(pod))
         is_new = pod.metadata.uid not in self._known

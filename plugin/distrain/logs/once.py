@@ -1,6 +1,6 @@
 """Read the logs of pods once, in the order of the pods.
 
-Only a few are read at the same time, which limits the memory.
+Only a few logs are read at the same time, which limits the memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
 
 
 def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found]]]:
-    """Yield each reader with its blocks. The caller must take all blocks before the next reader."""
+    """Yield each reader together with the blocks of its log.
+
+    The caller must take all blocks of a reader before it asks for the next reader.
+    """
     ahead: list[_Reading] = []
     left = iter(readers)
     for reader in readers:
@@ -40,7 +43,10 @@ def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found
 
 
 class _Reading(threading.Thread):
-    """Read one log. The thread waits until somebody takes its blocks, and ends with the program."""
+    """Read one log. The thread pauses while its queue of blocks is full.
+
+    It is a daemon thread, so it ends with the program.
+    """
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Find a run's pods, decide which of them speaks for the run, and give them names for people."""
+"""Find a run's pods, choose the pod with the run's main log (the launcher or rank 0), and give the pods short names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class Look(Struct, frozen=True):
 
 
 def look(source: Source, unread: Unread) -> Look:
-    """Return the run of this release, without objects if none exist. Raise ForbiddenError if the user may read none."""
+    """Return the run of this release. If the release has no job in the cluster, the returned Look has no objects.
+
+    Raise ForbiddenError if the user has no permission to read any job.
+    """
     jobs = source.jobs(unread)
     if not jobs and unread:
         raise ForbiddenError(*unread)
@@ -57,7 +60,10 @@ def look(source: Source, unread: Unread) -> Look:
 
 
 def speakers(found: Look) -> list[kube.Pod]:
-    """Return the pods that may speak for the run: the launcher, or the first workers. Running pods come first."""
+    """Return the pods that may have the run's main log: the launcher, or the first workers, one of which is rank 0.
+
+    Running pods come first.
+    """
     if not found.objects:
         return []
     running = logs.last_speakers(found.pods)
@@ -67,7 +73,10 @@ def speakers(found: Look) -> list[kube.Pod]:
 
 
 def missing(found: Look) -> str:
-    """Say which pod must start before any pod can speak for the run. Return an empty text if a pod already can."""
+    """Say which pod has to start before the run has a main log: the launcher, or one of the first workers.
+
+    Return an empty text if one of these pods has started.
+    """
     if not found.objects:
         return ""
     job, pods = live_job(found.objects), started(found.pods)

@@ -1,6 +1,6 @@
 """Follow the logs of many pods with a limited number of connections and limited memory.
 
-If there are at most MOST pods, each has its own connection, on which kubelet sends each line at once. If there are more
+If there are at most MOST pods, each has its own connection, and kubelet sends each new line at once. If there are more
 pods, the threads read them one after another.
 """
 

@@ -1,4 +1,4 @@
-"""Find the pod that speaks for a run: its launcher, or the worker that runs rank 0."""
+"""Find the pod with the main log of a run: its launcher, or the worker that runs rank 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain.progress.start import Log
 
 
 def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
-    """Return the pod that speaks for the run, or None if no pod has started.
+    """Return the pod with the run's main log, or None if no pod has started.
 
     Under torchrun any worker may be rank 0. Rank 0 is the worker that has logged the newest step.
     """

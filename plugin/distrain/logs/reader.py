@@ -1,8 +1,9 @@
 """Read the log of one container with any number of requests, across restarts of the container.
 
-kubelet keeps the logs of the running container and of the previous container. kubelet returns a log from a whole second
-on. kubelet does not tell whether the container has restarted between two requests. If a read repeats no line of the
-previous read, the container has restarted. Then the rest of its log is read as the log of the previous container.
+The kubelet keeps the logs of the running container and of the previous container. Each read gets the lines from a
+certain second on. The answer does not show whether the container has restarted since the last read. If a read contains
+no line of the previous read, the container has restarted. In this case the old container's last lines are read from the
+log of the previous container.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ class Reader:
     def _first_new(self, found: Iterator[list[bytes]], overlap: Overlap) -> list[bytes]:
         """Return the new lines in the first block of a read.
 
-        If the first read left out earlier lines of the log, this read may contain some of them: the lines before the
-        first known line.
+        If the first read skipped the older lines of the log, this read may return some of them, before the first known
+        line. These older lines are left out.
         """
         earlier: list[bytes] = []
         for block in found:

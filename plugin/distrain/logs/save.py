@@ -44,7 +44,10 @@ class Saved(Struct):
 
 
 class Saving:
-    """Saves a run into a folder. If a part of the run may not be read, a note says so, and the rest is saved."""
+    """Saves a run into a folder.
+
+    If the user has no permission to read a part of the run, note this, and save the rest.
+    """
 
     def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
         self._cluster, self._look, self._folder = cluster, look, folder
@@ -130,7 +133,7 @@ class Saving:
             self._saved.unread.append(f"{unread[0].messages[0]}{more}")
 
     def _log(self, reader: Reader, blocks: Iterator[list[bytes] | UnreachableError]) -> int:
-        """Write a log with the time of each line. Return 1, the number of files that were written.
+        """Write a log with the time of each line. Return the number of files written, which is 1.
 
         If the first read fails, raise its error.
         """

@@ -1,7 +1,8 @@
-"""Join two reads of a log so that no line is lost and none occurs twice.
+"""Join two reads of a log: no line is lost, and no line appears twice.
 
-The API server returns a log from a whole second on, so the second read repeats some lines of the first read. The times
-of the lines are in nanoseconds. But a program may write the same line twice at the same time, so lines are counted.
+The API server can return a log only from a whole second on, so the second read repeats some lines of the first read.
+The times of the lines are in nanoseconds. Equal lines may also have equal times, so the module counts how often each
+line occurs in the first read, and drops as many copies of the line from the second read.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Seam:
 class Overlap:
     """The lines that a read repeats from the previous read.
 
-    If `is_met` is set, a line was repeated, so the read continues the same log.
+    `is_met` is true if a repeated line was found. This shows that the read continues the log of the same container.
     """
 
     def __init__(self, lines: Counter[int]) -> None:
@@ -59,7 +60,7 @@ class Overlap:
         self.is_met = False
 
     def split(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Split the lines: return those before the first line that is known, and the new lines after it."""
+        """Split the lines at the first line that is known. Return the lines before it, and the new lines after it."""
         before: list[bytes] = []
         after: list[bytes] = []
         for line in lines:

@@ -23,12 +23,15 @@ def without_stamp(line: bytes) -> bytes:
 
 
 def written(second: int) -> str:
-    """Return a second since 1970 in the form of the API. The API server would cut off a fraction."""
+    """Return a time, in whole seconds since 1970, in the API's format.
+
+    The API server would ignore a fraction of a second.
+    """
     return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parsed(time: str | None) -> int | None:
-    """Return the second of a time in a pod's status, or None if there is no time."""
+    """Convert a time in a pod's status to seconds since 1970. Return None if there is no time."""
     return second_of((time or "").encode())
 
 

@@ -1,7 +1,7 @@
-"""Define those parts of a pod that decide how much of a node it uses, for both encodings.
+"""Define the parts of a pod that decide how much of its node it uses, for pods in JSON and in protobuf.
 
-A large cluster has more than a hundred thousand pods, and most of them are alike. The part that they have in common,
-the `Kind`, is decoded only once.
+A large cluster has more than a hundred thousand pods, and most of them are alike. The fields that the pods of a
+controller have in common form a `Kind`. In protobuf, a Kind is decoded only once for all of its pods.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CountedPod(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """Return the pod's kind. A pod in JSON computes the kind at each access."""
+        """Return the pod's kind. For a pod in JSON, the kind is computed anew at each access."""
 
 
 def is_infeasible(conditions: Iterable[kube.Condition]) -> bool:

@@ -1,8 +1,8 @@
 """Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
 
-The encoded pod has a name only if the names of its claims contain the pod's name. The encoded pod represents the
-cluster's pod only in the resources that it uses. A CountedPod has no environment variables, commands, images or
-annotations.
+The encoded pod has a name only if the names of its claims contain the pod's name. The encoded pod uses the same
+resources as the cluster's pod, but may differ from it otherwise: for example, a static pod gets a DaemonSet as its
+owner. A CountedPod has no environment variables, commands, images or annotations.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encoded(pod: CountedPod | kube.Pod) -> bytes:
-    """Return the pod's JSON. For a whole pod, include all fields that quotas count."""
+    """Return the pod's JSON. For a kube.Pod, also include the fields that quotas count."""
     if isinstance(pod, kube.Pod):
         return _encode({"apiVersion": "v1", "kind": "Pod", **to_builtins(_judged(pod))})
     kind = pod.kind
@@ -73,7 +73,7 @@ def encoded(pod: CountedPod | kube.Pod) -> bytes:
 
 
 def _judged(pod: kube.Pod) -> kube.Pod:
-    """Return the pod without annotations and without what its containers run.
+    """Return the pod without annotations, and without its containers' images, commands and environment variables.
 
     Keep its name if its claims need the name.
     """
@@ -122,7 +122,7 @@ def _counted(volume: kube.Volume) -> kube.Volume:
 
 
 def _with_claim(volume: kube.Volume) -> kube.Volume:
-    """Return the volume with those fields of its ephemeral claim that quotas count."""
+    """Return the volume with only the fields of its ephemeral claim that quotas count."""
     template = volume.ephemeral and volume.ephemeral.volume_claim_template
     if not template:
         return _counted(volume)
@@ -134,7 +134,7 @@ def _with_claim(volume: kube.Volume) -> kube.Volume:
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
-    """Return the owner of a pod that stays. A static pod gets a DaemonSet as its owner."""
+    """Return a DaemonSet as the pod's owner if the pod belongs to a DaemonSet or is a static pod, otherwise None."""
     return [kube.OwnerKind(DAEMON_SET)] if kind.stays else None
 
 
@@ -164,7 +164,7 @@ def _status(kind: Kind) -> Raw:
 
 
 def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
-    """Return the containers with only those ports that are also ports of the node."""
+    """Return the containers with their host ports, but without their other ports."""
     ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
     return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
 
@@ -172,7 +172,7 @@ def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.C
 def _resized(
     kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
 ) -> list[kube.ContainerStatus] | None:
-    """Return the statuses of containers that are being resized; their resources differ from those in the spec."""
+    """Return the statuses of the containers that are being resized, whose resources differ from the spec."""
     asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
     found = [each for each in statuses or () if each.resources is not None]
     return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None

@@ -1,4 +1,4 @@
-"""Sum up a pod's requests and limits as the API server and the scheduler do.
+"""Sum up a pod's requests and limits by the rules of the API server and the scheduler.
 
 Amounts are added in thousandths. The API server rounds each quantity up to thousandths when it stores the pod, and the
 scheduler rounds the pod's sum.
@@ -19,7 +19,7 @@ POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
-    """Return the request of a pod that does not exist yet, in the units of Units.
+    """Return the request of a pod that does not exist yet (cpu in millicores).
 
     The request includes 1 of the resource `pods`.
     """
@@ -36,7 +36,7 @@ def held(kind: Kind) -> Mapping[str, int]:
 
 
 def held_by(pod: kube.Pod) -> Mapping[str, int]:
-    """Return how much of its node an existing pod uses, as `held` does for a Kind."""
+    """Return how much of its node an existing pod uses. If only the pod's Kind is known, call `held`."""
     spec, status = pod.spec, pod.status
     kind = Kind(
         containers=list(spec.containers or ()),
@@ -78,7 +78,10 @@ def container_limits(spec: kube.PodSpec) -> Units:
 
 
 def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
-    """Return the resources of the pod itself. The API server takes their defaults from the containers."""
+    """Return a pod's pod-level resources (`spec.resources`) as the API server stores them.
+
+    The API server computes the missing ones from the containers.
+    """
     # Kubernetes pkg/apis/core/v1/defaults.go: defaultHugePagePodLimits, defaultPodRequests
     given = spec.resources
     if given is None or not (given.requests or given.limits):
@@ -89,7 +92,7 @@ def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
 
 
 def _quantities(amounts: Units) -> kube.Amounts:
-    """Return amounts in thousandths as quantities."""
+    """Convert amounts, which are in thousandths, to quantities of Kubernetes such as 500m."""
     return {
         name: f"{amount}m" if amount % 1000 else text(name, whole(name, amount)) for name, amount in amounts.items()
     }
@@ -154,7 +157,7 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
 
 
 def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
-    """Return by name the statuses of containers that have resources, except for init containers that end."""
+    """Return the statuses that contain resources, by the container's name. Leave out init containers that end."""
     ending = {each.name for each in kind.init_containers or () if each.restart_policy != "Always"}
     statuses = (*(kind.container_statuses or ()), *(kind.init_container_statuses or ()))
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
@@ -163,9 +166,10 @@ def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
 def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
     """Return the pod-level requests.
 
-    If the pod has limits, or if its containers request huge pages, the other requests of the pod are the containers'
-    sums at the time when the pod was created. In that case a limit counts as a request only if no container requests
-    the resource.
+    If the pod has pod-level limits, or if its containers request huge pages, the API server adds the missing pod-level
+    requests when it creates the pod. A missing request becomes the sum of the containers' requests or, if no container
+    requests the resource, the pod-level limit. For huge pages, the pod-level limit is used even if containers request
+    them.
     """
     asked = _of_the_pod(all_thousandths(resources.requests))
     limits = _of_the_pod(all_thousandths(resources.limits))

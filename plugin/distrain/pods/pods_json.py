@@ -1,4 +1,4 @@
-"""Decode pods in JSON. Parts that only a few jobs need stay encoded until something reads them."""
+"""Decode pods in JSON. Parts that only a few jobs need are decoded only when they are read."""
 
 from __future__ import annotations
 

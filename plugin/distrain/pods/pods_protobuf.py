@@ -1,4 +1,4 @@
-"""Decode pods in protobuf, which is shorter than JSON and much faster to skip over."""
+"""Decode pods in protobuf. Protobuf is shorter than JSON, and unneeded parts can be skipped much faster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class ProtobufPod:
     __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "name", "namespace", "node_name")
 
     def __init__(self, pod: Any) -> None:
-        """Keep a message of FEW without its unknown fields.
+        """`pod` is a message of FEW, a schema with only the needed fields.
 
-        Clear the fields that differ between pods of the same kind.
+        Clear the fields in which pods of the same kind differ, so that the rest has the same bytes in all of these
+        pods.
         """
         metadata, spec = pod.metadata, pod.spec
         self.name: str = metadata.name
@@ -106,7 +107,7 @@ def _field(message: bytes, position: int, number: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> tuple[Kind, bool]:
-    """Return a pod's kind, and whether the actual resources of a container differ from those in the spec."""
+    """Decode a pod's `Kind`. Also return whether a container's actual resources differ from those in its spec."""
     pod = FEW["Pod"].FromString(text)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     is_static = any(annotation.key == MIRROR for annotation in metadata.annotations)

@@ -104,7 +104,7 @@ LABELS = {"optional": Field.LABEL_OPTIONAL, "repeated": Field.LABEL_REPEATED}
 def _messages(package: str, left: Collection[str] = (), without: Collection[str] = ()) -> Mapping[str, Any]:
     """Return the schema's messages by name.
 
-    Types in `left` are decoded as bytes, and fields of types in `without` are left out.
+    Types in `left` are not decoded but stay bytes. Fields whose type is in `without` are left out.
     """
     file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto2")
     for name, fields in re.findall(r"message (\w+) {(.*?)}", SCHEMA, re.DOTALL):

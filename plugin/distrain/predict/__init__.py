@@ -1,1 +1,1 @@
-"""Predict the time of a step at other sizes: gradients, network, overlap with the backward pass, constants, sizes."""
+"""Predict the time of a training step, and of a whole run, for other numbers of workers."""

@@ -26,11 +26,12 @@ MOST_MISSED = 0.1
 
 
 class Given(Struct, frozen=True):
-    """The user's data. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
+    """The user's data about a run. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
 
-    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` is true if
-    the record's ranks used parameter servers. `instance` is the name of the nodes' type, and `nominal` is the type's
-    nominal bandwidth. `notes` describe how the record differs from the values.
+    `rates` maps each number of ranks in a record to the recorded rate; each rank computes `batch` samples per step.
+    `is_served` is true if the recorded run used parameter servers. `instance` is the name of the node type, such as
+    p4d.24xlarge, and `nominal` is the bandwidth that its provider states. `notes` describe how the recorded run differs
+    from the run in the values.
     """
 
     rate: float | None = None
@@ -57,11 +58,11 @@ class Found(Struct, frozen=True):
 
 
 class _Links(Struct, frozen=True):
-    """The network as it is known without the record of a run.
+    """What is known about the network without the record of a run.
 
-    `is_told` is False if the bandwidth between workers is only assumed. `inside` is the link within a worker if it is
-    known, in seconds per byte. `notes` are about the link between workers, and `note_inside` is about the link within a
-    worker.
+    `is_told` is false if no data of the user give the bandwidth between workers, so that a usual bandwidth is assumed.
+    `inside` is the seconds per byte between ranks of the same worker, or None if unknown. `notes` are about the network
+    between workers, and `note_inside` is about the network within a worker.
     """
 
     network: Network
@@ -90,14 +91,15 @@ def constants_of(work: Work, given: Given) -> Found:
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
-    """Fit the constants if the record has sizes with one worker and with several workers.
+    """Find the constants from the rates in a record.
 
-    Otherwise use only its smallest size.
+    If the record has rates of one worker and of several workers, the network is found from the rates, too. Otherwise
+    only the compute time is found, from the rate of the smallest size.
     """
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        words = f"no start of that run had whole workers, that is, a multiple of {work.size.slots} ranks"
+        words = f"in that run, the number of ranks was never a multiple of {work.size.slots}, the ranks per worker"
         raise ValuesError(f"--record: {words}; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
@@ -121,7 +123,7 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
 def _of_smallest(
     work: Work, given: Given, links: _Links, buckets: Sequence[Bucket], smallest: Measured
 ) -> tuple[Constants, tuple[str, ...]]:
-    """Find the compute time from one size, with the network that is known without the record."""
+    """Find the compute time from one measured size. The network's speed comes from other data than the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
         # The link within a worker is not known, so the measured compute time includes the exchange within the worker.
@@ -131,7 +133,11 @@ def _of_smallest(
 
 
 def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
-    """Return the flag with which the user can state the link that a size uses, and a description of the link."""
+    """Return the flag for the bandwidth of the link that a run of this size uses, and a description of this link.
+
+    The text begins an error message. The error is raised if exchanging the gradients would take longer than the
+    measured step.
+    """
     if smallest.size.workers == 1 and not given.is_served:
         return "--within: over the link within a worker"
     return f"--between: over {links.origin}{'' if links.is_told else ', which is assumed,'}"
@@ -139,8 +145,8 @@ def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
 
 def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
     if found.compute <= 0:
-        words = f"exchanging gradients would take longer than a step of the record ({seconds:.3g} s)"
-        raise ValuesError(f"{culprit} {words}; state the bandwidth that the run had")
+        words = f"exchanging gradients would take longer than a whole step of the recorded run ({seconds:.3g} s)"
+        raise ValuesError(f"{culprit} {words}; give the bandwidth that this run had")
 
 
 def _of_fit(found: Constants) -> tuple[str, ...]:
@@ -150,7 +156,7 @@ def _of_fit(found: Constants) -> tuple[str, ...]:
 
 
 def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]:
-    """Describe how the record's steps differ from the values' steps."""
+    """Describe how the steps of the recorded run differ from the steps of the run in the values."""
     for number in left:
         yield f"record: {number} ranks do not fill whole workers of {work.size.slots}, so this size is left out"
     if batch is None:
@@ -161,7 +167,7 @@ def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
-    """Report the measured sizes that the constants do not explain."""
+    """Warn of measured sizes at which the run was much faster or slower than the constants predict."""
     for each in measured:
         seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
         if abs(each.seconds / seconds - 1) > MOST_MISSED:
@@ -170,7 +176,7 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
-    """Return the sizes of a record, and the numbers of ranks that do not fill whole workers."""
+    """Return the measured sizes of a record, and the numbers of ranks in it that do not fill whole workers."""
     found, left = [], []
     for ranks, rate in sorted(given.rates.items()):
         slots = min(ranks, work.size.slots)
@@ -200,7 +206,7 @@ def _links(work: Work, given: Given) -> _Links:
 
 
 def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str, ...]]:
-    """Return the link between workers, its source, and a note if it is assumed."""
+    """Return the seconds per byte between workers, the source of this number, and a note if the number is assumed."""
     if given.between:
         return BITS / given.between, f"--between {told(given.between / 1e9)}", ()
     if tested:

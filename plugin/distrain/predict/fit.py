@@ -27,7 +27,10 @@ GRID = 16
 
 
 class Measured(Struct, frozen=True):
-    """A size at which a run was measured: the seconds of a step, in which each rank computes `batches` batches."""
+    """A size at which a run was measured.
+
+    `seconds` is the time of one step, and `batches` is the number of batches that each rank computes in a step.
+    """
 
     size: Size
     seconds: float
@@ -35,7 +38,7 @@ class Measured(Struct, frozen=True):
 
 
 def computing(buckets: Sequence[Bucket], measured: Measured, start: Constants) -> Constants:
-    """Return `start` with the compute time for which the model predicts the measured seconds over its network.
+    """Return a copy of `start` whose compute time makes the predicted step take as long as the measured step.
 
     The compute time is 0 if the exchange alone takes longer than the measured step.
     """
@@ -54,11 +57,12 @@ def fitted(
     latency: float = LATENCY,
     within: float | None = None,
 ) -> Constants:
-    """Return the constants for which the model predicts the measured seconds.
+    """Find the constants whose predicted steps take as long as the measured steps.
 
-    The first entry of `measured` is the smallest size, one worker. `within` is the link within a worker if it is known.
-    If `algorithm` is empty and at least two sizes have several workers, a tree is assumed, or a hierarchical exchange
-    if that explains these sizes better.
+    The first entry of `measured` is the smallest size, one worker. `within` is the seconds per byte within a worker if
+    this is known. `algorithm` names how the gradients are exchanged. If `algorithm` is empty, a tree is assumed. If at
+    least two entries of `measured` have more than one worker, and a hierarchical exchange explains their times better
+    than a tree, a hierarchical exchange is assumed.
     """
     several = [each for each in measured if each.size.workers > 1]
     if algorithm or len(several) < 2:
@@ -88,7 +92,7 @@ def _fitted(
 def _alone(
     buckets: Sequence[Bucket], measured: Sequence[Measured], start: Constants, within: float | None
 ) -> Constants:
-    """Find the compute time and the link within a worker from the sizes of one worker."""
+    """Find the compute time and the seconds per byte within a worker, from the measurements of one worker."""
     first, *more = measured
     if within is not None:
         return computing(buckets, first, start)
@@ -109,7 +113,11 @@ def _within(start: Constants, buckets: Sequence[Bucket], inside: Measured) -> Co
 
 
 def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> Constants:
-    """Find the link between workers. If two sizes have several workers, also find the spread of the workers' times."""
+    """Find the seconds per byte between workers.
+
+    If several sizes were measured with more than one worker, also find `spread`: how much the workers' step times
+    differ.
+    """
     if len(several) == 1:
         return _linked(replace(start, spread=SPREAD), buckets, several[0])
     tries = [replace(start, spread=MOST_SPREAD * number / GRID) for number in range(GRID + 1)]
@@ -120,7 +128,11 @@ def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Meas
 
 
 def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
-    """Return candidates whose link lies between the link that explains one size and the link that explains another."""
+    """Return copies of `start` to try; they differ in the seconds per byte between workers.
+
+    For each measurement, find the seconds per byte with which the predicted step takes as long as the measured step.
+    The tried numbers lie evenly between the smallest and the largest of these results.
+    """
     links = sorted(_linked(start, buckets, each).network.between for each in several)
     low, high = links[0], links[-1]
     tries = [low + (high - low) * number / GRID for number in range(GRID + 1)]
@@ -139,16 +151,17 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 
 
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
-    """Return the sum of the squares of the relative errors.
+    """Return the sum of the squared relative errors of the predicted steps.
 
-    If these are equal, constants with the usual spread are preferred.
+    A small penalty is added if the spread differs from the usual one. So of constants with equal errors, those with the
+    more usual spread are chosen.
     """
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2
 
 
 def _root(seconds: Callable[[float], float], measured: float, most: float = SLOWEST) -> float:
-    """Return the number from 0 to `most` for which the step takes as long as measured; 0 if 0 is already too long."""
+    """Find the number x from 0 to `most` for which seconds(x) equals `measured`; return 0 if seconds(0) is larger."""
     low, high = 0.0, most
     if seconds(low) >= measured:
         return low

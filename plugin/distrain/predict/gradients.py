@@ -40,7 +40,7 @@ class Bucket(Struct, frozen=True):
 
 
 def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
-    """Return layers of equal size and time for `size` bytes of gradients."""
+    """Split `size` bytes of gradients into layers that have the same size and need the same compute time."""
     return [Layer(size / layers, 1 / layers)] * layers
 
 
@@ -62,7 +62,10 @@ def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> t
 
 
 def late(found: Sequence[Bucket]) -> tuple[Bucket, ...]:
-    """Return the buckets for parameter servers, which send weights only after they have received all gradients."""
+    """Return the buckets as parameter servers exchange them: none is ready before the end of the backward pass.
+
+    A server sends weights only after it has received all gradients.
+    """
     return tuple(replace(bucket, ready=1.0) for bucket in found)
 
 

@@ -1,4 +1,4 @@
-"""Read the all-reduce table in the log of `helm test`, and find the link between its ranks."""
+"""Read the all-reduce table in the log of `helm test`, and compute the bandwidth and latency between its ranks."""
 
 from __future__ import annotations
 
@@ -43,18 +43,23 @@ def read(text: str, place: str) -> Tested:
         raise ValuesError(f"{FLAG}: {place} contains no all-reduce table; give the log of the pod of `helm test`")
     ranks = int(head[1])
     if ranks < 2 or len({size for size, _ in rows}) < 2:
-        found = f"{ranks} rank" if ranks < 2 else "one size"
+        found = f"{ranks} rank" if ranks < 2 else "one tensor size"
         raise ValuesError(
-            f"{FLAG}: {place} contains only {found}, which shows no bandwidth; run `helm test` with test.workers: 2"
+            f"{FLAG}: {place} contains only {found}, so no bandwidth can be computed; "
+            "run `helm test` with test.workers: 2"
         )
     if rows[-1][1] <= rows[0][1]:
-        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; run `helm test` again"
-        raise ValuesError(f"{FLAG}: {place}: {words}")
+        words = "its largest tensor took no longer than its smallest, so no bandwidth can be computed"
+        raise ValuesError(f"{FLAG}: {place}: {words}; run `helm test` again")
     return _tested(ranks, rows)
 
 
 def _tested(ranks: int, rows: Sequence[tuple[float, float]]) -> Tested:
-    """Find the latency from the smallest tensor, and the link from how much longer the largest tensor takes."""
+    """Compute the latency and the seconds per byte of a link from the measured all-reduces.
+
+    The latency follows from the smallest tensor. The seconds per byte follow from the additional time of the largest
+    tensor.
+    """
     (small, quick), (large, slow) = rows[0], rows[-1]
     link = (slow - quick) / (all_reduce_bytes(large, ranks) - all_reduce_bytes(small, ranks))
     return Tested(ranks, link, quick / (2 * math.log2(ranks)))

@@ -22,7 +22,7 @@ RING, TREE, HIERARCHICAL, SERVERS = "ring", "tree", "hierarchical", "parameter-s
 
 
 class Network(Struct, frozen=True):
-    """The seconds per byte between two ranks of a worker and between two workers, and a hop's latency in seconds."""
+    """The seconds per byte of the links within a worker and between workers, and the latency of a hop in seconds."""
 
     within: float
     between: float
@@ -56,12 +56,12 @@ def _within(size: float, ranks: Size, network: Network) -> float:
 
 
 def _ring(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds of one ring over all ranks: 2(N-1)K/N bytes over its slowest link, and 2(N-1) hops."""
+    """Return the seconds of an all-reduce in one ring: 2(N-1)K/N bytes over the slowest link, and 2(N-1) hops."""
     return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * (ranks.ranks - 1) * network.latency
 
 
 def _tree(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds of NCCL's two trees: the bytes of a ring, and 2 log2(N) hops.
+    """Return the seconds of an all-reduce over NCCL's two trees: as many bytes as in a ring, but only 2 log2(N) hops.
 
     NCCL uses the two trees since 2.4 (Sanders et al. 2009, two-tree).
     """
@@ -69,23 +69,27 @@ def _tree(size: float, ranks: Size, network: Network) -> float:
 
 
 def _slowest(ranks: Size, network: Network) -> float:
-    """Return the slowest link on a path over all ranks.
+    """Return the seconds per byte of the slowest link that an exchange between all ranks uses.
 
-    If workers have several ranks, the path also uses the link within a worker.
+    If workers have several ranks, the exchange also uses the links within the workers.
     """
     return max(network.between, network.within) if ranks.slots > 1 else network.between
 
 
 def _hierarchical(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds of a sum within each worker and then in a ring of workers, with 2(W-1)K/W bytes per worker."""
+    """Return the seconds of a hierarchical all-reduce: a sum within each worker, then a ring of the W workers.
+
+    In the ring, each worker sends 2(W-1)K/W bytes.
+    """
     outside = all_reduce_bytes(size, ranks.workers) * network.between + 2 * (ranks.workers - 1) * network.latency
     return _within(size, ranks, network) + outside
 
 
 def _servers(size: float, ranks: Size, network: Network) -> float:
-    """Return the seconds to push to and pull from S servers: WK/S at a server, K at a worker; the busier link decides.
+    """Return the seconds in which gradients go to S parameter servers, and new weights come back.
 
-    Each worker first adds up the gradients of its own ranks.
+    Each worker first adds up the gradients of its own ranks. Then each server transfers WK/S bytes in each direction,
+    and each worker K bytes; the larger of the two numbers decides.
     """
     busiest = max(size, server_bytes(size, ranks.workers, ranks.servers or 1))
     return _within(size, ranks, network) + 2 * (busiest * network.between + network.latency)

@@ -58,7 +58,10 @@ class Choice(Struct, frozen=True):
 
 
 def powers(most: int, own: int) -> list[int]:
-    """Return the numbers of workers 1, 2, 4 and so on, also `most` and the run's own number."""
+    """Return the numbers of workers to predict for: the powers of two up to `most`, `most`, and `own`.
+
+    `own` is the run's number of workers. It is left out if it is larger than `most`.
+    """
     doubled = [2**number for number in range(most.bit_length())]
     return sorted({number for number in (*doubled, most, own) if number <= most})
 

@@ -40,7 +40,7 @@ def step_seconds(constants: Constants, buckets: Sequence[Bucket], size: Size, *,
 
 
 def slowest(workers: int, spread: float) -> float:
-    """Return how much longer than the mean worker the slowest of W workers takes.
+    """Return the time of the slowest of W workers as a multiple of the mean time.
 
     A step waits for the slowest worker. The largest of W normal numbers exceeds their mean by about sqrt(2 ln W)
     standard deviations (Gumbel 1958, "Statistics of Extremes").

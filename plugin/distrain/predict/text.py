@@ -41,7 +41,7 @@ def _network(found: Found, slots: int) -> str:
 
 
 def _inside(network: Network, slots: int) -> str:
-    """Return the link within a worker; an empty text with one rank per worker."""
+    """Return the bandwidth within a worker as text, or an empty text if a worker has only one rank."""
     if slots == 1:
         return ""
     return f", {_gbits(network.within)} within one" if network.within > 0 else ", that within one in the compute time"

@@ -17,10 +17,10 @@ from distrain.workload.manifest import Job
 
 
 class Work(Struct, frozen=True):
-    """A step of a run, and the run's length.
+    """What a run computes and exchanges in a step, and how long the run is.
 
-    `samples` is None if the length is unknown, and `steps` is set only if the values set steps. `notes` describe what
-    is assumed about the length.
+    `samples` is the number of samples in the whole run, or None if it is unknown. `steps` is None unless the values set
+    a number of steps. `notes` describe what is assumed about the length.
     """
 
     model: str
@@ -40,7 +40,8 @@ class Work(Struct, frozen=True):
 class Stated(Struct, frozen=True):
     """The figures that the user states: trainable parameters, batch, bucket in bytes and the samples of the whole run.
 
-    `recorded` are the trainable parameters in the record of a run, `epoch_samples` the samples of the record's epoch.
+    `recorded` is the number of trainable parameters in the record of a run, and `epoch_samples` the record's number of
+    samples per epoch.
     """
 
     parameters: int | None = None
@@ -52,7 +53,7 @@ class Stated(Struct, frozen=True):
 
 
 def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stated) -> Work:
-    """Return the work of the trainer's job, or of the user's own program as far as flags describe it."""
+    """Return what a run computes in a step: from the trainer's settings, or from flags for a program of the user."""
     found, trainer = size_of(job, gpu_resource), trainer_of(job)
     # An MXJob's worker has a rank on each of its GPUs, a TFJob's worker has a single rank.
     size = Size(found.workers, max(1, found.slots), found.servers)
@@ -101,9 +102,10 @@ def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
 
 
 def _samples(trainer: Trainer | None, described: models.Model, recorded: int | None, in_steps: int) -> int | None:
-    """Return the samples in all steps or epochs.
+    """Return the number of samples in the whole run, or None if it is unknown.
 
-    The size of an epoch is the record's or, without a record, the usual data set's.
+    If the length is set in epochs, the samples of an epoch are those in the record or, without a record, those of the
+    model's usual data set.
     """
     if trainer is None or in_steps or not trainer.epochs:
         return in_steps or None

@@ -1,4 +1,4 @@
-"""Shorten messages of kubelet and the container runtime to their cause. Recognize causes in other pods."""
+"""Shorten messages of kubelet and the container runtime to their cause, and tell whether another pod is the cause."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEE_MEMORY = "; see workers.memory"
 
 
 class Cause(Struct, frozen=True):
-    """Why a pod or a job does not continue, and the next step."""
+    """Why a pod or a job does not continue (`why`), and what the user should do (`next`)."""
 
     why: str
     next: str
@@ -37,13 +37,16 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# One rule consists of a pattern of messages, the cause, and the next step. Parts of the message that match the pattern
-# are filled into the cause and the next step.
+# One rule consists of a pattern of messages, the cause, and what the user should do. The pattern's named groups are
+# filled into the other two texts.
 Rules = Iterable[tuple[str, str, str]]
 
 
 def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
-    """Return the cause of the first rule whose pattern matches the message. `parts` are filled into the text."""
+    """Return the cause from the first rule whose pattern matches the message.
+
+    `parts` fill placeholders in the rule's text.
+    """
     for pattern, why, then in rules:
         if found := re.search(pattern, message):
             known = {**parts, **found.groupdict()}
@@ -52,9 +55,9 @@ def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
 
 
 def quoted(message: str | None) -> str:
-    """Return a message of Kubernetes so that it fits into a line in which ".
+    """Return a message of Kubernetes on one line, without semicolons and without a full stop at the end.
 
-    " separates the finding from the next step.
+    In the plugin's messages, a semicolon stands between the finding and the next step.
     """
     return " ".join((message or "").split()).replace("; ", ", ").rstrip(".,: ")
 
@@ -62,18 +65,21 @@ def quoted(message: str | None) -> str:
 def is_own(cause: str) -> bool:
     """Tell whether the cause alone explains the failure.
 
-    If a cause does not explain itself, another pod knows more, or the next start may succeed.
+    If it does not, the log of another pod may explain it, or the next start may succeed.
     """
     return OF_OTHERS.match(cause) is None
 
 
 def only_code(cause: str) -> bool:
-    """Tell whether a script of the chart knows only the program's exit code and refers to the log."""
+    """Tell whether the cause is only a program's exit code, with a reference to the log.
+
+    A script of the chart writes this cause.
+    """
     return SEE_LOG in cause
 
 
 def of_start(message: str) -> str | None:
-    """Return why the image cannot run its container's program, or None if the message is about something else."""
+    """Return why the image cannot start its container's program, or None if the message is about something else."""
     found = EXEC.search(message) or ENV.search(message)
     if found is None:
         return None
@@ -96,7 +102,10 @@ def of_pull(message: str) -> str:
 
 
 def with_next_step(cause: str) -> str:
-    """Add the next step to the scripts' message if the program is not in the image, or if memory was lacking."""
+    """If the chart's scripts wrote the cause, add what the user should do; otherwise return the cause unchanged.
+
+    The scripts write two causes: the image lacks the program, or the memory was too small.
+    """
     if cause.startswith("command: ") and "; " not in cause:
         return f"{cause}; correct command, or use an image that holds it"
     if cause.endswith(SEE_MEMORY):

@@ -24,14 +24,17 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield how the pod's containers have ended: the current end, and the end before the last restart."""
+    """Yield each exit of the pod's containers, with the status of the container.
+
+    A container may have a current exit and an exit before its last restart.
+    """
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
 
 
 def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
-    """Yield the current end of a container, and the end before its last restart."""
+    """Yield the exits of a container: the current exit if it is not running, and the exit before its last restart."""
     for state in (status.state, status.last_state):
         if state and state.terminated:
             yield state.terminated
@@ -59,7 +62,7 @@ def out_of_memory(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 
 
 def cannot_run(pod: kube.Pod, status: kube.ContainerStatus, message: str | None) -> str | None:
-    """Return why the image cannot run the container's program, or None if the message is about something else."""
+    """Return why the image cannot start the container's program, or None if the message is about something else."""
     why = causes.of_start(one_line(message))
     value = "image.repository" if is_first(pod, status) else f"{pod.metadata.name}: container {status.name}"
     return f"{value}: the image {image_of(pod, status)} {why}" if why else None
@@ -72,5 +75,5 @@ def image_of(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 
 
 def is_first(pod: kube.Pod, status: kube.ContainerStatus) -> bool:
-    """Tell whether this container runs the image of the value `image`."""
+    """Tell whether the chart's value `image` sets the image of this container."""
     return status.name == next((container.name for container in pod.spec.containers or ()), status.name)

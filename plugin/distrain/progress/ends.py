@@ -28,7 +28,7 @@ ADMISSION = {
     "NodeAffinity": "the node's labels have changed: correct {role}.nodeSelector, or label the node again",
 }
 SHUTDOWN = ("NodeShutdown", "Terminated", "Shutdown")
-# For each reason of the condition DisruptionTarget: what happened, and the next step.
+# For each reason of the condition DisruptionTarget: what happened, and what the user should do.
 DISRUPTIONS = {
     "PreemptionByScheduler": (
         "a pod of higher priority took its place",
@@ -64,8 +64,9 @@ def cause_of(pod: kube.Pod) -> Cause | None:
 def is_lost(pod: kube.Pod) -> bool:
     """Tell whether the pod's node does not answer.
 
-    If a node does not answer, the node controller sets the condition Ready of each of its pods to False
-    (MarkPodsNotReady in pkg/controller/util/node). The node controller leaves ContainersReady as kubelet wrote it last.
+    The node controller sets the condition Ready of such a node's pods to False (MarkPodsNotReady in
+    pkg/controller/util/node). It does not change the condition ContainersReady, which still is as kubelet wrote it
+    last.
     """
     return pod.status.phase == "Running" and _of(pod, "Ready") == "False" and _of(pod, "ContainersReady") == "True"
 

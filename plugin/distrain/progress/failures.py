@@ -39,10 +39,11 @@ class Failure(Struct, frozen=True):
 
 
 def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str] = frozenset()) -> Iterator[Failure]:
-    """Yield each reason why the job does not start. `about` is the same for the same reason in different calls.
+    """Yield each reason why the job does not start.
 
-    `s3_secret` is the value s3.secretName. No other Secret that the pods use has its own value in the chart. `earlier`
-    are those ends of containers that `ends_of` found before an upgrade.
+    If a later call yields the same reason, its `about` is the same, so that the caller recognizes the reason.
+    `s3_secret` is the value s3.secretName; messages about this Secret name the value. `earlier` are the keys that
+    `ends_of` returned before an upgrade; these ends are left out.
     """
     for state in found.states:
         if failed := condition(state, "Failed"):
@@ -63,7 +64,7 @@ def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str
 
 
 def ends_of(pods: Iterable[kube.Pod]) -> frozenset[str]:
-    """Return a key for each container of the pods that has ended."""
+    """Return one key for each time that a container of the pods has ended."""
     return frozenset(_key(pod, status, end) for pod in pods for status, end in ends(pod))
 
 
@@ -72,7 +73,10 @@ def _key(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated) -> s
 
 
 def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]:
-    """Yield each end that the container itself explains, even if the container was restarted afterwards."""
+    """Yield failures that the status of the pod's containers explains.
+
+    A container's failure is yielded even if the container was restarted afterwards.
+    """
     for status, end in ends(pod):
         if end.exit_code == 0 or _key(pod, status, end) in earlier:
             continue
@@ -86,9 +90,10 @@ def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]
 
 
 def _log_failures(log: Log) -> Iterator[Failure]:
-    """Yield why the program fails, although it is tried again.
+    """Yield why the program fails at each start, or why its storage does not answer, from the pod's log.
 
-    If the program has lost its connection to another pod, the log of that pod shows the cause.
+    If the program has only lost its connection to another pod, nothing is yielded, because that pod's log has the
+    cause.
     """
     if (failed := retried(log)) and failed.is_own:
         yield Failure(f"{failed.pod}/start", failed.words, final=True)
@@ -97,7 +102,7 @@ def _log_failures(log: Log) -> Iterator[Failure]:
 
 
 def _failure(pod: kube.Pod) -> str:
-    """Return why a pod has failed that its operator does not replace."""
+    """Return why a pod has failed, if its operator does not replace the pod."""
     if cause := cause_of(pod):
         return cause.words
     told = [end_of(status) for status in statuses(pod)]

@@ -20,7 +20,7 @@ WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
 
 class Steady(Struct):
-    """Remembers since when the ranks have been running without a restart."""
+    """Measures for how long the ranks have been running without a restart."""
 
     key: Hashable = None
     since: float = 0.0
@@ -35,9 +35,8 @@ class Steady(Struct):
 class Program(Struct, frozen=True):
     """What the ranks run: the trainer, or the user's `command`.
 
-    `ranks` is the number of ranks after a rescale, otherwise None.
-
-    The same pods may have logged steps before a rescale, so only a line with the new number of ranks counts.
+    After a rescale, `ranks` is the new number of ranks, otherwise None. A log may also have steps from before the
+    rescale, so only lines with the new number of ranks count.
     """
 
     has_trainer: bool = True
@@ -45,10 +44,10 @@ class Program(Struct, frozen=True):
 
 
 def reached(found: JobState, job: Job, program: Program, steady: Steady, now: float) -> str:
-    """Return in words that the job trains. Return an empty text if it does not train, or not yet.
+    """If the job trains or has succeeded, return a text about this. Otherwise return an empty text.
 
-    The trainer always writes JSON lines to its log. If the program is not the trainer, or if its log may not be read,
-    its ranks are judged.
+    The trainer always writes JSON lines to its log. If the program is not the trainer, or if the user has no permission
+    to read the log, ranks that keep running count as training.
     """
     if has_succeeded(found):
         return "has succeeded already"
@@ -66,7 +65,10 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
 
 
 def awaited(found: JobState, job: Job) -> str:
-    """Return the end of the progress line when all pods run: what is awaited is workers, or the first step."""
+    """Return what the job waits for when all pods run: for workers, or for the first step.
+
+    The text is added to the progress line.
+    """
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
@@ -79,12 +81,12 @@ def waits_for_workers(found: JobState) -> bool:
 
 
 def last_line(found: JobState) -> str:
-    """Return the last line of the first log that contains a line."""
+    """Return the last line of the first log that is not empty."""
     return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")
 
 
 def _ranks_run(found: JobState) -> bool:
-    """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as their pods run."""
+    """Tell whether the launcher has started the ranks. In a job without a launcher, the ranks start with their pods."""
     launchers = [log.text for log in found.logs if role_of(log.pod) == LAUNCHER and log.text is not None]
     # The launcher prints the command of mpirun when all workers answer.
     return all(text and not WAITING.match(last_line_of(text)) for text in launchers)

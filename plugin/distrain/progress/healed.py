@@ -12,7 +12,7 @@ from distrain.progress.steps import seconds_of
 
 
 def healed_ends(pods: Iterable[kube.Pod], step: float) -> frozenset[str]:
-    """Return the keys of those ends after which the container ran again and the run made a step.
+    """Return the keys of failures that the run has overcome: the container runs again, and the run has made a step.
 
     `step` is the time of the run's last step, in seconds since 1970.
     """

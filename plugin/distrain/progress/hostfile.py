@@ -24,7 +24,8 @@ POLL_SECONDS = 0.25
 def refresh(cluster: Cluster, job: Job, release: str, namespace: str, revision: int) -> None:
     """Annotate the launcher's pod with the revision when all worker pods exist, or after SECONDS_FOR_PODS.
 
-    Do nothing if the job has no launcher. Errors are ignored, because the launcher then sees the new hostfile later.
+    Do nothing if the job has no launcher. Errors are ignored: without the annotation, the launcher only gets the new
+    hostfile later.
     """
     if all(role.name != LAUNCHER for role in job.roles):
         return

@@ -19,7 +19,7 @@ BACKOFF = "backoff limit"
 
 
 def words_of(failed: kube.Condition, found: JobState) -> str:
-    """Return why the job has failed, and the next step if it is known. `failed` is the job's condition."""
+    """Return why the job failed, and what to do about it if this is known. `failed` is the job's condition Failed."""
     message = one_line(failed.message)
     if failed.reason == DEADLINE[0] or DEADLINE[1] in message:
         # Do not use the pods' logs: their last lines only say that the programs were stopped.

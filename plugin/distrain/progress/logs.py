@@ -24,8 +24,8 @@ PHASES = ("Running", *ENDED)
 def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> list[kube.Pod]:
     """Return the pods whose logs may report steps: the launcher, Chief or Master, otherwise the first workers.
 
-    Only pods in these phases are returned, and no pods that Kubernetes is deleting. If a launcher has ended with
-    success, no worker takes its place.
+    Pods in other phases, and pods that Kubernetes is deleting, are left out. If a launcher has succeeded, no workers
+    are returned in its place.
     """
     running = [pod for pod in pods if pod.status.phase in phases and pod.metadata.deletion_timestamp is None]
     roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}

@@ -1,8 +1,8 @@
 """Find the newest step in the logs of several pods, because after a restart another pod may report the steps.
 
-The times in a log come from the clock of its node, which may be minutes ahead or behind. So if a log says that it has
-resumed a checkpoint of another log, it is newer than that log, whatever the times say. If the node's clock says that a
-pod started before the API server's clock says that it was created, the node's clock is behind.
+The times in a log come from the clock of its node, which may be minutes ahead or behind. If a program resumes from a
+checkpoint that is in another log, its own log is the newer one, whatever the times are. If a container seems to have
+started before its pod was created, the node's clock is behind the clock of the API server.
 """
 
 from __future__ import annotations
@@ -58,12 +58,16 @@ def newest_line(
 
 
 def later(line: Progress, seconds: float) -> Progress:
-    """Return the line with the time of a clock that is `seconds` seconds ahead of the pod's clock."""
+    """Return the line with its time moved forward by `seconds`, because the clock of the pod's node is behind."""
     return replace(line, unix_seconds=line.unix_seconds + seconds) if seconds and line.unix_seconds else line
 
 
 def seconds_behind(pod: kube.Pod) -> float:
-    """Return by how many seconds the node's clock is at least behind. Return 0 if the pod shows no such sign."""
+    """Return by how many seconds, at least, the clock of the pod's node is behind the API server's clock.
+
+    A container cannot start before its pod is created, so an earlier time shows that the clock is behind. Return 0 if
+    no time shows this.
+    """
     born = seconds_of(pod.metadata.creation_timestamp)
     states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
     ended = [state.terminated.finished_at for state in states if state.terminated]
@@ -74,7 +78,10 @@ def seconds_behind(pod: kube.Pod) -> float:
 
 
 def _follows(texts: Sequence[str], one: tuple[int, Progress], other: tuple[int, Progress]) -> bool:
-    """Tell whether the ranks of `one` log have resumed a checkpoint of the `other` log, and not the reverse."""
+    """Tell whether the ranks of log `one` have resumed from a checkpoint that the ranks of log `other` have saved.
+
+    Return False if the ranks of log `other` have also resumed from a checkpoint of log `one`.
+    """
     return one[0] != other[0] and _resumes(texts, one, other) and not _resumes(texts, other, one)
 
 

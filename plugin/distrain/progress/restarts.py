@@ -30,7 +30,7 @@ LONGEST = 300
 
 
 class FailedStart(Struct, frozen=True):
-    """A start of the program that has failed; `is_own` means that the cause is in this program itself."""
+    """A failed start of the program; `is_own` is true if the cause is in this pod, and not in another pod."""
 
     pod: str
     words: str
@@ -49,7 +49,7 @@ def retried(log: Log) -> FailedStart | None:
 
 
 def explained(logs: Sequence[Log], cause: str) -> str:
-    """Return the cause. If the cause refers to the log, return what the first log says about it."""
+    """Return the cause of a failure. If the cause only refers to the log, return the cause that the first log shows."""
     log = next((each for each in logs if each.text), None)
     return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
 

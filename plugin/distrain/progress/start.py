@@ -23,10 +23,10 @@ LONGEST = 120
 
 
 class Log(Struct, frozen=True):
-    """The last lines of a pod's log; `text` is None if the user may not read logs.
+    """The last lines of a pod's log; `text` is None if the user has no permission to read logs.
 
-    The flags in `kubectl_flags` make kubectl use the pod's namespace. The run made its last step before the position
-    `begin` in the text.
+    The flags in `kubectl_flags` make kubectl use the pod's namespace. The text before the position `begin` is older
+    than the run's last step.
     """
 
     pod: kube.Pod
@@ -49,7 +49,10 @@ class JobState(Struct, frozen=True):
 
 
 def has_started(found: JobState, job: Job) -> bool:
-    """Tell whether all lasting pods are running, or the job has already succeeded."""
+    """Tell whether the job has started: all pods run, in each role whose pods exist for as long as the job.
+
+    A job that has already succeeded counts as started, too.
+    """
     return has_succeeded(found) or all(running(found.pods, role) >= role.replicas for role in lasting(job))
 
 
@@ -78,7 +81,10 @@ def lacks_pods(pods: Iterable[kube.Pod], job: Job) -> bool:
 
 
 def unreplaced(pods: Sequence[kube.Pod], job: Job) -> list[kube.Pod]:
-    """Leave out failed pods of a role if as many pods of the role are running as the job wants."""
+    """Return the pods except failed pods that have been replaced.
+
+    They have been replaced if their role has as many running pods as the job wants.
+    """
     complete = {role.component for role in lasting(job) if running(pods, role) >= role.replicas}
     return [pod for pod in pods if pod.status.phase != "Failed" or role_of(pod) not in complete]
 
@@ -127,7 +133,7 @@ def not_scheduled(pod: kube.Pod) -> list[kube.Condition]:
 
 
 def is_unseen(pod: kube.Pod) -> bool:
-    """Tell whether the scheduler has not looked at the pod yet, or is not running."""
+    """Tell whether the scheduler has not handled the pod yet; perhaps no scheduler is running."""
     is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
     return pod.status.phase == "Pending" and not is_seen
 

@@ -1,4 +1,4 @@
-"""Read how far a training is, from the log of its first rank."""
+"""Read the progress of a training from the log of its first rank."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Progress(Struct, frozen=True):
-    """Those fields of a JSON line that the plugin reads."""
+    """The fields of a JSON line that the plugin reads."""
 
     step: int
     steps: int | None = None
@@ -47,7 +47,7 @@ class Progress(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """How far a training is: the steps that are done, the seconds since its ranks started, and the last saved step.
+    """The progress of a training: the steps done, the seconds since its ranks started, and the last saved step.
 
     A field is None if it is not known. `saved` is also None if no checkpoint was saved.
     """
@@ -91,7 +91,7 @@ def last_line(log: str) -> Progress | None:
 
 
 def sane(line: T) -> T:
-    """Return a line of a log or a record without numbers that are not finite or that are larger than LARGEST."""
+    """Return a line of a log or a record without its impossible numbers: NaN, infinite, or larger than LARGEST."""
     odd = {name: None for name in line.__struct_fields__ if is_odd(getattr(line, name))}
     return msgspec.structs.replace(line, **odd) if odd else line
 

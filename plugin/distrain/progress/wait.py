@@ -34,7 +34,7 @@ SILENCE_SECONDS = 30.0
 class Followed(Struct, frozen=True):
     """The job to follow, and the timeout in seconds. `s3_secret` is the value s3.secretName.
 
-    `earlier` are the ends of containers from before an upgrade; see `failures.ends_of`.
+    `earlier` are the keys of container exits before an upgrade; see `failures.ends_of`.
     """
 
     job: Job
@@ -48,7 +48,7 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remembers each failure as it was when it was first seen, and the time."""
+    """Remembers for how long each failure has lasted, and what it was when it was first seen."""
 
     since: dict[str, tuple[float, Failure]] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:
     """Return in words what the job has reached.
 
-    Return an empty text if the job has reached less than --wait-for demands.
+    Return an empty text if the job has not yet reached the state for which the user waits.
     """
     if followed.waits_for == FIRST_STEP:
         return first_step.reached(found, followed.job, followed.program, steady, now)
@@ -108,7 +108,7 @@ def _all_pods(job: Job) -> str:
 
 
 def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
-    """Yield the state of the job every POLL_SECONDS. Skip this if the API server does not answer."""
+    """Yield the state of the job every POLL_SECONDS, except while the API server does not answer."""
     heard = time.monotonic()
     while True:
         try:
@@ -143,7 +143,7 @@ def _read(cluster: Cluster, followed: Followed) -> JobState:
 def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
     """Return the logs of the pods that report steps.
 
-    If one of them reports a failure, return the logs of all running pods.
+    If one of these logs reports a failure, also return logs of other running pods.
     """
     told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
     if any(map(retried, told)):
@@ -162,10 +162,7 @@ def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:
-    """Return the warning events.
-
-    Return an empty list if the user may not list events, because they only explain delays.
-    """
+    """Return the events, or an empty list if the user has no permission to list events: events only explain delays."""
     try:
         return cluster.warnings(namespace)
     except ForbiddenError:

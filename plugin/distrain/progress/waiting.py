@@ -1,4 +1,4 @@
-"""Explain why a container does not run: its image, an object that its settings name, or repeated early exits."""
+"""Explain why a container does not run: its image, a missing object such as a Secret, or repeated early exits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNREACHABLE = re.compile(
 )
 MISSING = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 NO_KEY = re.compile(r"^couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)$")
-# The next step if a container ends soon after each start.
+# What the user should do if a container ends soon after each start.
 SEE_LOG = "see its log"
 NEVER_PULLED = "ErrImageNeverPull"
 
@@ -61,7 +61,7 @@ def causes_of(pod: kube.Pod, events: Iterable[kube.Event], s3_secret: str) -> It
 
 
 def end_of(status: kube.ContainerStatus) -> str:
-    """Return in words how a container ended last."""
+    """Describe how a container ended last, with its exit code."""
     for end in ends_of(status):
         return f"{causes.quoted(end.message or end.reason)} (exit code {end.exit_code})"
     return "no reason given"

@@ -1,6 +1,6 @@
 """Tell whether the libraries for reports and S3 are installed.
 
-The libraries are an extra, four times as large as all other libraries.
+They belong to the package's extra `report`, because they are four times as large as all other libraries together.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def require(names: Sequence[str], what: str) -> None:
     setup = os.path.realpath(SETUP)
     step = f"{setup} report" if os.path.exists(setup) else "pip install 'distrain[report]'"
     raise LibraryError(
-        f"{what}: needs {', '.join(missing)}, which the plugin does not install by default; run `{step}`"
+        f"{what}: needs {', '.join(missing)}, which the plugin does not install by default; to install it, run `{step}`"
     )

@@ -33,7 +33,7 @@ class RecordError(DistrainError):
 
 
 class FirstLine(Struct, frozen=True):
-    """The part of the first line that every version of the format has."""
+    """The fields of a record's first line that every version of the format has."""
 
     version: Any = None
 
@@ -41,7 +41,7 @@ class FirstLine(Struct, frozen=True):
 class Line(Struct, frozen=True, kw_only=True):
     """A line of the record, which describes an event of the run.
 
-    A number is None if it is unknown, or if `progress.steps.sane` drops it.
+    A number is None if it is unknown, or if it is impossible (see `progress.steps.sane`).
     """
 
     event: str
@@ -90,7 +90,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class _Told(Struct, frozen=True):
-    """The loss exactly as the line contains it, to distinguish null from a missing loss."""
+    """The loss exactly as the line contains it: a loss of null differs from a line without a loss."""
 
     loss: Any = msgspec.UNSET
 
@@ -200,7 +200,11 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
-    """Number the lines of each event in ascending order, because a user's program may write no numbers."""
+    """Number the lines of each event in ascending order.
+
+    A line keeps its number if that is larger than the previous one. Lines that a user's own program has written may
+    have no numbers.
+    """
     newest: dict[str, int] = {}
     for line in lines:
         number = max(line.number, newest.get(line.event, 0) + 1)

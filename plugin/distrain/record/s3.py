@@ -37,8 +37,8 @@ CONNECT = "; name another server with --endpoint"
 class Bucket(NamedTuple):
     """A location in S3.
 
-    `value` is the flag or value that names the location, for messages. `namespace` is the namespace of the run, if
-    known.
+    `value` is the flag, or the value of the chart, that sets the location; messages name it. `namespace` is the
+    namespace of the run, if known.
     """
 
     uri: str
@@ -142,7 +142,7 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
             f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name another server with --endpoint"
         )
     if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
-        words = "your AWS credentials may not read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
+        words = "your AWS credentials have no right to read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 
@@ -164,7 +164,10 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
 
 
 def forwarding(bucket: Bucket) -> str:
-    """If an endpoint is a Service of the cluster, return how to reach it; otherwise return an empty string."""
+    """If the endpoint is a Service of the cluster, tell the user how to reach it from outside.
+
+    Otherwise return an empty string.
+    """
     address = urlsplit(bucket.endpoint)
     found = SERVICE.fullmatch(address.hostname or "")
     if not found or found["name"] == "localhost":
@@ -174,7 +177,7 @@ def forwarding(bucket: Bucket) -> str:
     forward = f"kubectl --namespace {namespace} port-forward service/{found['name']} {LOCAL_PORT}:{port}"
     verb = "is" if found["svc"] or not found["namespace"] else "may be"
     return (
-        f"; it {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
+        f"; the endpoint {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
         f"{address.scheme}://127.0.0.1:{LOCAL_PORT}"
     )
 

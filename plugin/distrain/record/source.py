@@ -17,13 +17,13 @@ S3 = "s3://"
 
 
 class NoPlaceError(ValuesError):
-    """The values of a release name no location for its record."""
+    """The values of a release do not say where its record is."""
 
 
 def is_place(word: str) -> bool:
-    """Tell whether an argument is a folder, a file or a URI.
+    """Tell whether an argument is a folder, a file or a URI, and not the name of a release.
 
-    The name of a release contains no slash and no such suffix.
+    A name contains no slash and does not end in .jsonl.
     """
     return "/" in word or word.endswith(".jsonl") or word in (".", "..")
 
@@ -62,7 +62,7 @@ def from_release(
 ) -> tuple[Record, str]:
     """Read a release's record from the location in its values.
 
-    `command` is a command that reads a copy of the record in ./NAME.
+    `command` is shown in an error message: the user can run it after copying the record to the folder ./NAME.
 
     Raises NoPlaceError if the values of the release name no location.
     """
@@ -83,7 +83,7 @@ def from_release(
 
 
 def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the value that names the location of a release's record, and the path of this value."""
+    """Return the path of the value that sets the location of a release's record, and the location itself."""
     sections = {path: values.get(path) for path in ("output", "checkpoint")}
     if not all(isinstance(section, Mapping) for section in sections.values()):
         raise ValuesError(f"{name}: is a release of another chart: its values have no output and no checkpoint")

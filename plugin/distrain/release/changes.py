@@ -74,8 +74,8 @@ def objects(manifest: str) -> Objects:
 def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job: Sequence[Resource]) -> list[Change]:
     """List the changes between two sets of objects.
 
-    `old_job` and `new_job` are the resources that create the pods. The main resource of the job comes first. Objects
-    that are named after a job are created and deleted together with the job. The changes of such objects are not listed
+    `old_job` and `new_job` are the resources that create the pods, each with the job's main resource first. Objects
+    that are named after a job are created and deleted together with the job, so their changes are not listed
     separately.
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]
@@ -99,10 +99,10 @@ def name_of(job: Sequence[Resource]) -> str:
 
 
 def _comes_with_job(resource: Resource, job: str) -> bool:
-    """Tell from an object's name whether the object belongs to the job.
+    """Tell from an object's name whether the object belongs to the job `job`.
 
-    Only a Service or a PodGroup that has exactly the job's name belongs to the job, because other objects of the
-    release may have that name, too.
+    Names of the job's objects begin with the job's name and a hyphen. Only its Service and its PodGroup have exactly
+    the job's name. An object of another kind with exactly this name belongs to the release, but not to the job.
     """
     return resource.name.startswith(f"{job}-") or (resource.name == job and resource.kind in ("Service", "PodGroup"))
 
@@ -137,7 +137,10 @@ def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
 
 
 def settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """For each changed value, return by path the line that sets it ("workers.replicas: 4"), or None if it is gone."""
+    """Return a dict from the path of each changed value to the line that sets it, such as "workers.replicas: 4".
+
+    The dict has None for a value that the new values no longer set.
+    """
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: None if value is None else f"{path}: {_written(path, value)}" for path, _, value in found}
 

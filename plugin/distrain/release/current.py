@@ -49,7 +49,7 @@ class Current(Struct, frozen=True):
 class OwnedJob(Struct, frozen=True):
     """A running job without a Helm release.
 
-    Argo CD or Flux's kustomize-controller applies the manifests that it has rendered.
+    Argo CD, or Flux's kustomize-controller, has rendered the manifests itself and applies them.
     """
 
     resource: Resource
@@ -81,7 +81,8 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
         return
     if owned:
         raise RefusedError(
-            f"{name}: revision {revision.number} is {revision.status}, and the release belongs to {owned.words}"
+            f"{name}: the last revision, {revision.number}, is not deployed but {revision.status}, and only "
+            f"{owned.words} may change this release"
         )
     if revision.status == "uninstalled":
         again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
@@ -92,15 +93,15 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
         raise RefusedError(
             f"{name}: revision {revision.number} is {revision.status}: another helm command is still "
             "changing it, or was killed; "
-            f"wait for it, or go back with {back}"
+            f"wait for that command to end, or undo its changes with {back}"
         )
-    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
+    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; undo it with {back}, then try again")
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
-    """Return the tool that manages the release.
+    """Return the object of Argo CD or Flux that manages the release, or None.
 
-    The objects of its revision and its running job have marks of this tool.
+    It is named in labels and annotations of the release's objects, or of the release's running job.
     """
     found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
     return next(filter(None, map(owner, found)), None)
@@ -127,9 +128,9 @@ def _owned(
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
-    """Return how far the training is, from the logs of the pods that report steps.
+    """Return the progress of the training, from the logs of the pods that report steps.
 
-    A log that cannot be read counts as empty. `now` defaults to the current time.
+    `now` defaults to the current time. A log that cannot be read counts as empty.
     """
     speakers = logs.speakers(current.pods)
     texts = (logs.read(cluster, namespace, pod).text or "" for pod in speakers)

@@ -1,8 +1,8 @@
 """Delete the old job and wait until its pods are gone. Only then does Helm create a new job of the same name.
 
-Without this module, Helm would patch the running job. But no operator updates the image of pods that are running, and
-the pod template of a Job is immutable. A Helm hook could delete the job, but such a hook needs a pod on a node that has
-the image. This module needs no rights except the user's own.
+If the old job were kept, Helm would patch it. But no operator updates the image of pods that are running, and the pod
+template of a Job is immutable. A Helm hook could delete the job, but such a hook needs a pod on a node that has the
+image. This module needs only the permissions of the user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def end(
 ) -> None:
     """Delete the resources and wait until they and their pods are gone.
 
-    Raises EndError after SECONDS, or one minute after the grace period of the pods if that is later.
+    Raises EndError if they still exist after SECONDS, or one minute after the grace period of the pods if that is
+    later.
 
     `say` receives a progress line from time to time.
     """
@@ -50,7 +51,7 @@ def end(
         now, names, seconds = time.monotonic(), listed([*map(named, left)]), _limit(left.values())
         if now - started > seconds:
             pods = f"`kubectl {cluster.target.kubectl_flags} get pods --selector {INSTANCE_LABEL}={release}`"
-            raise EndError(f"{release}: {names} has not ended in {seconds:g} s: {trouble}; see {pods}")
+            raise EndError(f"{release}: {names} did not end in {seconds:g} s: {trouble}; see its pods with {pods}")
         if reported == started or now - reported > SECONDS_BETWEEN_REPORTS:
             say(f"{names}: its pods save and end")
             reported = now
@@ -58,7 +59,7 @@ def end(
 
 
 def _limit(workloads: Iterable[kube.Workload | None]) -> float:
-    """Return within how many seconds the workloads must end."""
+    """Return after how many seconds the workloads and their pods must be gone."""
     return max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in workloads for grace in _graces(each))])
 
 

@@ -75,7 +75,10 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
 
 def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
-    """Return which parts of an installation remain if it is not undone, and how to continue."""
+    """Return a line for the report if an installation failed and is not undone.
+
+    The line says what remains in the cluster, and what the user should do.
+    """
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
         may_start = f" and may still start; {remains(release)}"
@@ -89,14 +92,14 @@ def _take_back(
 ) -> list[str]:
     """Remove what this installation created, and return what was done.
 
-    If another user has created or changed a release of the same name, it is not removed. `installed` tells whether Helm
-    had finished the installation.
+    If another user has meanwhile created or changed a release of the same name, keep that release. `installed` is true
+    if Helm had finished the installation.
     """
     try:
         told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
         # The namespace contains objects, or the plugin could not find out whether it does.
-        stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
+        stays = f"{release.name}: the installation could not be undone: {error}; {remains(release)}"
         return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
 

@@ -53,7 +53,7 @@ class MadeNamespace(Struct, frozen=True):
 
 
 def refuse_missing(cluster: Cluster, name: str) -> None:
-    """Raise ValuesError if the namespace does not exist. Helm would refuse it as well, but later."""
+    """Raise ValuesError if the namespace does not exist. Helm would refuse a missing namespace, too, but later."""
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except ForbiddenError:
@@ -88,7 +88,7 @@ def remove(cluster: Cluster, made: MadeNamespace) -> str:
 
 
 def stays(made: MadeNamespace, target: Target) -> str:
-    """Return how to remove a namespace that is not deleted here."""
+    """Return a message that the namespace stays, and how to remove it."""
     remove = f"`kubectl delete namespace {made.name}{target.kubectl_cluster_flags}` removes it and all that is in it"
     return f"namespace {made.name}: was made for this and stays; {remove}"
 

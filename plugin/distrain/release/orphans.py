@@ -51,7 +51,7 @@ class Orphan(Struct, frozen=True):
 
 
 def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Resource]) -> list[Orphan]:
-    """Return the orphans of one release; `named` are the resources that its last revision contains."""
+    """Return the orphans of one release; `named` are the resources in its last revision, which are no orphans."""
     return [orphan for orphan in of_all(cluster, namespace, lambda _: named) if orphan.release == name]
 
 

@@ -26,4 +26,5 @@ def change_by_others(helm: Releases, release: Release, operation: Operation) -> 
     except DistrainError:
         return ""
     history = f"`helm history {name} {target.helm_flags}` shows it"
-    return f"{name}: someone else has created revision {status.revision} meanwhile, so this revision stays; {history}"
+    made = f"someone else has created revision {status.revision} in the meantime, so that revision stays"
+    return f"{name}: {made}; {history}"

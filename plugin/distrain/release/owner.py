@@ -1,4 +1,4 @@
-"""Find out from an object's labels and annotations whether Argo CD or Flux manages it.
+"""Find out from an object's labels and annotations whether Argo CD or Flux manages the object.
 
 Both tools undo a change that is not made in git. `values_in_git.py` finds out where the values are kept.
 """
@@ -31,7 +31,10 @@ class Ownership(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The object that manages a release. Its namespace is empty if the marks do not contain it."""
+    """The object of Argo CD or Flux that manages a release.
+
+    `namespace` is empty if labels and annotations of the release's objects do not contain it.
+    """
 
     kind: str
     name: str
@@ -52,7 +55,7 @@ def ownership_of(metadata: kube.Metadata) -> Ownership:
 
 
 def owner(found: Ownership) -> Owner | None:
-    """Return the object that manages the object with these marks, or None if no such object is known."""
+    """Return the object that manages an object with these labels and annotations, or None if none is known."""
     return _of_flux(found.labels) or _of_argo(found)
 
 
@@ -64,7 +67,10 @@ def _of_flux(labels: Mapping[str, str]) -> Owner | None:
 
 
 def _of_argo(found: Ownership) -> Owner | None:
-    """Parse APP or NAMESPACE_APP. The second form is used for an Application outside of Argo CD's own namespace."""
+    """Return the Application that an object's label or annotation names, as APP or as NAMESPACE_APP.
+
+    Argo CD writes NAMESPACE_APP for an Application outside of its own namespace.
+    """
     tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
     namespace, _, name = (tracking or found.labels.get(ARGO_LABEL, "")).rpartition("_")
     return Owner("Application", name, namespace) if name else None

@@ -1,6 +1,6 @@
 """Plan an upgrade: show its effect on the running job.
 
-Refuse an upgrade that does not have the effect it seems to have.
+Refuse an upgrade that would leave a job with other settings than the new values.
 
 These are pure functions of two revisions and the state of the job.
 """
@@ -58,13 +58,13 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes of an upgrade, and their costs.
 
-    If a running job would lose steps, `lost` says how far its training is, otherwise it is None. `starts_over` is the
-    reason why a job cannot resume from the checkpoints: a new job, or a suspended job that continues. `starts_over` is
-    empty if the job can resume, or if its pods stay. `conflicts` are the changed values that make the new job refuse
-    the old checkpoints. `ends` are the resources that must be deleted before Helm creates resources of the same names.
-    `queue` is the Kueue queue in which the new job waits. `by_hand` names those resources among `ends` that a person
-    has to delete, because no hook of the chart deletes them. `was_suspended` and `is_suspended` tell whether the job is
-    suspended before and after the upgrade.
+    `lost` says how far the training of a running job is, if the job would lose steps, otherwise it is None.
+    `starts_over` is the reason why the training cannot resume from the checkpoints. It is empty if the training can
+    resume, or if the pods stay. `conflicts` are the changed values that make the new job refuse the old checkpoints.
+    `ends` are the resources that must be deleted before Helm creates resources of the same names. The user must delete
+    the resources in `by_hand`, which is a part of `ends`, because no hook of the chart deletes them. `queue` is the
+    Kueue queue in which the new job waits. `was_suspended` and `is_suspended` tell whether the job is suspended before
+    and after the upgrade.
     """
 
     release: str
@@ -94,7 +94,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def suspends(self) -> bool:
-        """Tell whether the upgrade ends the pods of a running job, and creates no job that trains."""
+        """Tell whether the upgrade suspends a job that was not suspended, so that its pods end."""
         return self.is_suspended and not self.was_suspended
 
     @property
@@ -154,7 +154,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
 def _has_replace_hook(values: dict[str, Any]) -> bool:
     """Tell whether the chart renders the hook that ends the running job.
 
-    The rule is the one in templates/context/_context.tpl.
+    The same rule is in templates/context/_context.tpl.
     """
     hook, rbac = values.get("replace") or {}, values.get("rbac") or {}
     return bool(hook.get("enabled", True) and (rbac.get("create", True) or hook.get("serviceAccountName")))
@@ -198,21 +198,23 @@ def _ended(planned: Plan, before: Before) -> str:
         state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
     else:
         return ""
-    return f"{state}. {_made_anew(planned, before)}, under the same name: {_again(before)}"
+    return f"{state}. {_made_anew(planned, before)} under the same name: {_again(before)}"
 
 
 def _made_anew(planned: Plan, before: Before) -> str:
     """Return how to run the job once more."""
     if before.owner:
-        return f"Remove it from git, let {before.owner} delete it, and add it anew"
-    return f"`helm uninstall {planned.release} {before.helm_flags}` and install it anew"
+        return f"Remove the release from git, wait until {before.owner} has deleted it, and add it again"
+    return f"`helm uninstall {planned.release} {before.helm_flags}` and install the release again"
 
 
 def _again(before: Before) -> str:
     if before.values.get("command"):
-        return "it runs your command again"
+        return "the new job runs your command again"
     obstacle = resume.obstacle(before.values, before.values)
-    return f"it trains from the start, as {obstacle}" if obstacle else "it goes on from its last checkpoint"
+    if obstacle:
+        return f"the new job trains from the start, because {obstacle}"
+    return "it goes on from its last checkpoint"
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
@@ -261,9 +263,10 @@ def _queue(job: Object) -> str:
 
 
 def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
-    """Yield one message for each value, or for each field whose value is not known.
+    """Yield a message for each value that would change without an effect on the job.
 
-    `made_anew` says what to do instead.
+    If no known value sets a field of the job, the message is about the field. `made_anew` says how the user can create
+    the job anew.
     """
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
@@ -284,7 +287,7 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
 
 
 def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of the plan's line about resources that the user must delete because no hook does."""
+    """Yield label and text of the plan's line about resources that the user must delete, because no hook does so."""
     if planned.by_hand:
         yield (
             "by hand",
@@ -296,10 +299,7 @@ def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
 
 
 def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
-    """Yield the label and text of the plan's line about the pods.
-
-    There is one if the job is suspended before or after.
-    """
+    """Yield label and text of the plan's line about a job that is suspended before or after the upgrade."""
     if planned.suspends:
         yield "suspended", "the job's pods end, and it waits until job.suspend is false"
     elif planned.is_suspended:
@@ -334,5 +334,5 @@ def _next(planned: Plan, *, has_trainer: bool) -> str:
     if not has_trainer:
         return f"{job} runs your command anew"
     if planned.starts_over:
-        return f"{job} trains from the start, as {planned.starts_over}"
+        return f"{job} trains from the start, because {planned.starts_over}"
     return f"{job} goes on from the last checkpoint"

@@ -36,10 +36,11 @@ SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
 class Interrupts:
-    """Records SIGINT and SIGTERM instead of acting on them; a signal that was ignored at the start remains ignored.
+    """Records SIGINT and SIGTERM, so that they do not stop the program in the middle of a change.
 
-    The first signal raises KeyboardInterrupt once, either in `check` or inside of `allowed`. After `end` all signals
-    are ignored, so that the final report and the exit code remain true.
+    A signal that was ignored at the start remains ignored. The first signal raises KeyboardInterrupt once, either in
+    `check` or inside of `allowed`. After `end` all signals are ignored, so that the exit code agrees with the final
+    report.
     """
 
     def __init__(self) -> None:
@@ -92,7 +93,7 @@ class Release(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """What a change uses: Helm, the cluster, the signals that are held back, and two functions that print.
+    """The tools for a change: Helm, the cluster, the recorded signals, and two functions that print.
 
     `is_atomic` means that the change is undone if the job cannot start.
     """
@@ -114,12 +115,13 @@ class Tools(Struct, frozen=True):
 def all_or_nothing(
     tools: Tools, take_back: Callable[[], list[str]], stays: Callable[[Exception], str]
 ) -> Iterator[None]:
-    """Run a change.
+    """Run a change of a release, and undo it if it fails.
 
-    After Ctrl-C, SIGTERM or an error that undoes the change, call `take_back` and report what it returns.
+    If the user presses Ctrl-C, SIGTERM arrives, or an error in `tools.undoing` is raised, `take_back` undoes the
+    change. The lines that `take_back` returns are added to the report.
 
     After any other error Helm's change may have succeeded, for example if the job cannot start, or if the API server
-    stops answering meanwhile. After such an error the change is not undone, and the report contains `stays`.
+    stops answering meanwhile. The change is then not undone, and the text that `stays` returns is added to the report.
     """
     try:
         tools.interrupts.check()

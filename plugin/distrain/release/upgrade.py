@@ -24,8 +24,8 @@ def upgrade(
 ) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
-    `refresh` is called after the upgrade, so that a running job changes to its new size at once, and the wait sees
-    this. After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
+    `refresh` is called before this wait. It makes a running job change to its new size at once. After Ctrl-C, SIGTERM
+    or a failure of Helm, roll back to the previous revision.
     """
     ended = upgraded = False
 
@@ -64,8 +64,8 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
     """Roll back to the previous revision if anything was changed. Return what was done.
 
-    `ended` tells whether the old job has already been deleted. With the old job deleted, nothing trains before the
-    rollback, so this function waits for an API server that does not answer.
+    `ended` is true if the old job has already been deleted. Nothing trains then, so this function waits until the API
+    server answers.
     """
     try:
         if ended:
@@ -84,7 +84,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
 
 
 def _next_step(release: Release, planned: Plan, error: Exception) -> str:
-    """Return how to repair a release whose job does not start, how to watch a job that is late, or how to go back."""
+    """Return the next step: repair the release, watch a job that is only late, or go back to the previous revision."""
     mend = f"; mend it with `helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
     step = f" and may still start; {watched(release)}" if isinstance(error, LateError) else mend
     return f"{step}, or go back to revision {planned.revision} with {_back(release, planned)}"

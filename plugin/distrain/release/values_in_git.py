@@ -31,9 +31,10 @@ MOST_LINES = 5
 
 
 class ChartSource(Struct, frozen=True):
-    """The source in an Argo CD Application that contains the chart, and the path of the source's field.
+    """The source in an Argo CD Application that contains the chart; `path` is where the Application has this source.
 
-    If Argo CD does not render the chart itself, `rendered_from` completes the sentence "write LINE ...".
+    If Argo CD does not render the chart itself, `rendered_from` names the place of the values. It completes the
+    sentence "write LINE ...".
     """
 
     path: str
@@ -45,9 +46,9 @@ class Place(Struct, frozen=True):
     """Where the values of a release are kept.
 
     `owner` also has the namespace, if it could be found. `where` completes the sentence "write LINE ...", and `rest`
-    adds where the chart comes from. `parameters` are the values that an Application sets by `where_parameters`. These
-    parameters override all other values. `notes` are further sentences. `inline` is None unless the owner itself
-    contains all values.
+    adds where the chart comes from. `parameters` are the values that an Application sets in its field
+    `where_parameters`; they override all other values. `notes` are further sentences. `inline` has the values if the
+    owner itself contains all of them, otherwise it is None.
     """
 
     owner: Owner
@@ -60,7 +61,7 @@ class Place(Struct, frozen=True):
 
 
 def refusal(name: str, place: Place, changed: Mapping[str, str | None]) -> RefusedError:
-    """Return the error that says what to change instead.
+    """Return the error that refuses a change of a release, and says what to change in git instead.
 
     `changed` are the changed values as `settings` returns them.
     """
@@ -101,7 +102,7 @@ def _few(words: Sequence[str]) -> str:
 
 
 def find(cluster: Cluster, found: Owner, namespace: str) -> Place:
-    """Return the place where the values of the owner's release in this namespace are kept."""
+    """Return where this owner keeps the values of its release in the namespace."""
     if found.kind == "Application":
         return _of_application(cluster, found, namespace)
     return _of_helm_release(cluster, found) if found.kind == "HelmRelease" else _of_kustomization(cluster, found)
@@ -333,7 +334,7 @@ def _why_unknown(found: Owner, error: DistrainError) -> str:
 
 
 def _parsed(text: str | None) -> Mapping[str, Any] | None:
-    """Return the values that an Application contains as text. Return None if Argo CD refuses the text."""
+    """Return the values that an Application contains as text, or None if the text is not a YAML mapping."""
     try:
         found = yaml_loader.load(text or "") or {}
     except yaml_loader.NotYamlError:

@@ -38,8 +38,8 @@ class Mark(NamedTuple):
 class Times(Struct, frozen=True):
     """The seconds that some steps took together, by what they were spent on.
 
-    `computing` includes the communication. `communicating` is the part of it in which a rank only waits for the
-    averages of the gradients, or None if this is unknown.
+    `computing` includes the communication. `communicating` is the part of `computing` in which a rank only waits for
+    the averages of the gradients, or None if this is unknown.
     """
 
     steps: int
@@ -59,7 +59,7 @@ class Times(Struct, frozen=True):
 
     @property
     def stepping(self) -> float:
-        """Return the number of seconds that rates are computed with: all seconds without those for checkpoints."""
+        """Return the seconds from which rates are computed: those of all steps, without the saving of checkpoints."""
         return self.waiting_for_input + self.computing
 
     @property
@@ -110,7 +110,10 @@ class Run(NamedTuple):
 
     @property
     def ends_without_number(self) -> bool:
-        """Tell whether the last loss is NaN or infinite. Later lines that contain no loss do not count."""
+        """Tell whether the run's last known loss is NaN or infinite.
+
+        Lines without a loss are skipped.
+        """
         told = [point for point in self.points if point.loss is not None or point.has_odd_loss]
         return bool(told) and told[-1].has_odd_loss
 
@@ -138,7 +141,7 @@ class Run(NamedTuple):
         return found
 
     def times_by_ranks(self) -> dict[int | None, Times]:
-        """Return the seconds of the steps for each number of ranks."""
+        """Return the times of the steps (computing, saving and so on) for each number of ranks."""
         found: dict[int | None, Times] = {}
         for start in self.starts:
             if start.times.steps:
@@ -196,7 +199,7 @@ def all_reduces(run: Run) -> list[AllReduce]:
 def ideal(rates: dict[int, float], ranks: int) -> float:
     """Return the ideal rate for this number of ranks.
 
-    The rate of the smallest number of ranks is scaled in proportion.
+    It is proportional to the number of ranks, and equals the measured rate at the smallest number of ranks.
     """
     smallest = min(rates)
     return rates[smallest] * ranks / smallest
@@ -210,7 +213,10 @@ def run_of(record: Record, label: str, place: str) -> Run:
 
 
 def like_last(run: Run) -> Run:
-    """Return the run with only those starts that computed the same as the last start, so that rates can be compared."""
+    """Return the run with only those starts of the program that did the same work as the last start.
+
+    Only rates of the same work can be compared.
+    """
     work = _work(run.last_start)
     return run._replace(starts=tuple(start for start in run.starts if _work(start.line) == work))
 
@@ -221,16 +227,16 @@ def _work(start: Line | None) -> tuple[str, ...]:
 
 
 def subject_of(start: Line | None) -> tuple[str, ...]:
-    """Return the settings, besides the strategy, that two starts must share to compare their numbers of ranks."""
+    """Return the settings, besides the strategy, that two starts must share so that their rates can be compared."""
     values = (start.values if start else None) or {}
     found = (start.model, start.framework) if start else (None, None)
     return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
 
 
 def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
-    """Split the lines of a record into the processes that wrote them.
+    """Split the lines of a record by process; each process begins with a line `start`.
 
-    The record of a user's program may have steps before its first start, or it may have no start.
+    The record of a user's program may have steps before its first line `start`, or it may have no such line.
     """
     head, steps = NO_START, list[Timed]()
     for each in lines:
@@ -274,12 +280,10 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 
 
 def _times(head: Line, steps: Sequence[Line]) -> Times:
-    """Return by how much the sums grow from the start to the last line.
+    """Return the times of a process (computing, saving and so on) from its start to its last line.
 
-    So lines between the start and the last line may be missing.
-
-    If the step of the start is unknown, as in the record of a program that writes no start, the first line takes its
-    place.
+    The lines contain sums since the start, so the result is right even if lines in between are missing. If the `start`
+    line has no step, or a user's program has written no `start` line, the sums are counted from the first step line.
     """
     known = [line for line in steps if line.step is not None and line.step_seconds_total is not None]
     if not known:
@@ -296,7 +300,7 @@ def _times(head: Line, steps: Sequence[Line]) -> Times:
 def _since(first: Line, last: Line, name: str) -> float | None:
     """Return how much a sum grows between two lines, or None if the last line lacks the sum.
 
-    At a start every sum is 0.
+    If the first line has no such sum, 0 is used: a `start` line has no sums.
     """
     later = getattr(last, name)
     return None if later is None else later - (getattr(first, name) or 0.0)
@@ -305,7 +309,8 @@ def _since(first: Line, last: Line, name: str) -> float | None:
 def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
     """Return how many seconds the ranks waited for the averages of the gradients, or None if this is unknown.
 
-    On a GPU, the wait for input may overlap with this wait, so the result is at most the remaining time.
+    On a GPU, this wait may overlap with the wait for input, so the result is never larger than the seconds in
+    `computing`.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0

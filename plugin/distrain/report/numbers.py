@@ -20,7 +20,7 @@ BYTES = (Unit("TB", 1e12), Unit("GB", 1e9), Unit("MB", 1e6), Unit("kB", 1e3), Un
 
 
 def time_unit(seconds: float) -> Unit:
-    """Return the unit in which this number of seconds is at least 1. Use days only if there are at least 2."""
+    """Return the largest unit in which a duration is at least 1; for days, at least 2."""
     return next((unit for unit in TIMES if seconds >= unit.size * (2 if unit.name == "days" else 1)), TIMES[-1])
 
 
@@ -43,7 +43,7 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Return a number followed by the name of what is counted, which is in the plural unless the number is 1."""
+    """Return a number and its noun, such as 1 step or 2 steps."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 

@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows for readers who cannot see the plot; `left_out` is the number of rows that are not shown."""
+    """The table for readers who cannot see a plot; `left_out` is the number of rows that the table does not show."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -152,7 +152,7 @@ def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, acro
 
 
 def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> list[Place]:
-    """Return the line of a run, with breaks between its starts and where a value is missing."""
+    """Return the points of a run's curve. The curve has a gap at each restart, and wherever a value is missing."""
     places: list[Place] = []
     for start in run.starts:
         for point in start.points:
@@ -163,7 +163,7 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
 
 
 def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
-    """Plot the accuracies over samples, for tests between epochs. Yield no plot if no run has made such a test."""
+    """Plot the accuracy between epochs against the number of samples; yield no plot if no run has tested it."""
     title, up = "Accuracy over samples", "accuracy"
     series, words = [], []
     for number, run in enumerate(runs):
@@ -184,7 +184,7 @@ def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
 
 
 def _trend(name: str, places: Sequence[Place], *, is_lost: bool = False) -> str:
-    """Describe a line in words; `is_lost` means that the value is NaN or infinite after the last number."""
+    """Describe a curve in words; `is_lost` means that the curve ends because its value becomes NaN or infinite."""
     figures = [y for _, y in filter(None, places)]
     last = numbers.short(figures[-1])
     end = f"is {last} before it becomes NaN or infinite" if is_lost else f"ends at {last}"
@@ -344,7 +344,7 @@ def _parts(times: Times) -> dict[str, float | None]:
 
 
 def _names_of_parts(found: Iterable[Times]) -> tuple[str, ...]:
-    """Return those parts in PARTS that at least one of the times has."""
+    """Return the parts of a step that are known for at least one of these times, in the order of PARTS."""
     known = {name for times in found for name, part in _parts(times).items() if part is not None}
     return tuple(name for name in PARTS if name in known)
 

@@ -215,7 +215,10 @@ def _draw_line(axes: Any, series: Series, theme: Theme) -> None:
 
 
 def _has_lone(series: Series) -> bool:
-    """Tell whether a point has no neighbour. A line would not show such a point."""
+    """Tell whether a series has a point without neighbours.
+
+    The point must be drawn by itself, because no line reaches it.
+    """
     places = [None, *series.places, None]
     return any(
         place is not None and places[index] is None and places[index + 2] is None

@@ -1,6 +1,6 @@
-"""Predict the throughput for other numbers of ranks from a run's smallest number.
+"""Predict the throughput of a run at other numbers of ranks, from its measured throughput.
 
-A plot shows it beside the measured one.
+A plot shows the prediction beside the measured throughput.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ ASSUMED = REACHED * BANDWIDTH
 
 
 def predicted(run: Run, rates: Mapping[int, float]) -> dict[int, float]:
-    """Return the samples/s for each number of ranks, for runs that do the same work as `run` with these measured rates.
+    """Return the predicted samples/s for each number of ranks.
 
-    The dictionary is empty if the record does not contain enough data. Each rank counts as a worker of its own, because
-    the record does not say which ranks share a node.
+    `rates` has the measured samples/s of runs that do the same work as `run`. The dictionary is empty if the record
+    does not contain enough data. Each rank counts as a worker of its own, because the record does not say which ranks
+    share a node.
     """
     batch, gradients = run.batch, run.parameter_bytes
     if len(rates) < 2 or not batch or not gradients or min(rates.values()) <= 0:

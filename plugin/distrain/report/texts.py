@@ -18,9 +18,9 @@ SPACES = re.compile(r"(\s+)")
 
 
 def clean(line: Line) -> Line:
-    """Return a line of a record with its texts cut and without secrets.
+    """Return a line of a record with its texts shortened and without secrets.
 
-    `of_value` handles the values in the line of a start.
+    The trainer's settings in a `start` line stay unchanged; `of_value` shortens each of them.
     """
     found = {name: getattr(line, name) for name in line.__struct_fields__}
     return structs.replace(line, **{name: text(each) for name, each in found.items() if isinstance(each, str)})
@@ -31,7 +31,7 @@ def text(words: str, most: int = LONGEST) -> str:
 
 
 def of_value(path: str, value: Any, most: int = LONGEST) -> str:
-    """Return the text of a trainer's value, cut and without secrets."""
+    """Return a setting of the trainer as text, shortened and without secrets."""
     found = _without_flags(shown(path, value))
     return cut(found if isinstance(found, str) else json.dumps(found), most)
 

@@ -18,7 +18,7 @@ LATEST = 1e11
 
 
 class Timed(NamedTuple):
-    """A line, and the seconds from the first line that has a time to this line."""
+    """A line of a record, and the seconds that have passed since the first line that has a time."""
 
     line: Line
     seconds: float | None
@@ -40,7 +40,7 @@ def time_line(lines: Sequence[Line]) -> TimeLine:
     """Compute the time of each line in seconds.
 
     The lines keep their order. If the clock of a process is behind the previous line, all times of the process are
-    moved forward. A clock that is ahead looks like a pause, so it is not corrected.
+    moved forward. Times that jump ahead stay as they are: the clock may be ahead, but the run may also have paused.
     """
     timed: list[Timed] = []
     moved: list[float] = []

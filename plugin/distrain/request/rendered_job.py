@@ -1,4 +1,4 @@
-"""Judge, accept and follow the job that a command has rendered for its cluster."""
+"""Handle a rendered job: check whether it fits the cluster, refuse it if it does not, and follow its start."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RenderedJob(NamedTuple):
 
     @property
     def is_queued(self) -> bool:
-        """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
+        """Tell whether a gang scheduler or Kueue holds the job's pods back until all of them fit."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
     @property
@@ -109,7 +109,10 @@ class RenderedJob(NamedTuple):
             console.say(line)
 
     def tools(self) -> Tools:
-        """Return the tools for a change. From now on, SIGINT and SIGTERM are held back."""
+        """Return what is needed to change a release: Helm, the cluster, the signals, and functions that print.
+
+        From now on, SIGINT and SIGTERM do not stop the program; they are only recorded.
+        """
         from distrain.release.transaction import Interrupts, Tools
 
         notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"
@@ -123,8 +126,8 @@ class RenderedJob(NamedTuple):
     def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:
         """Return the job that --wait, --wait-for or --atomic follows, or None without these flags.
 
-        `pods` are the pods of the release before an upgrade. `is_resized` means that these pods continue with another
-        number of workers.
+        `pods` are the pods of the release before an upgrade. `is_resized` means that the upgrade keeps these pods and
+        changes the number of workers.
         """
         from distrain.progress.failures import ends_of
         from distrain.progress.first_step import Program

@@ -1,7 +1,7 @@
 """Find the release, chart, values, Helm program and cluster that a command's arguments name, and render the job.
 
-Each command creates one Request and passes it on. A part is imported and read only once, when it is first used. So a
-command never waits for a part that it does not use.
+Each command creates one Request and passes it on. A Request reads the chart, the cluster and the like only when a
+command first asks for them. So a command never waits for something that it does not use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ NAMELESS = "check"
 
 
 class Request:
-    """What the arguments of a command name. The name of the release is None if `check` is called without a name."""
+    """The release, the chart, the values and the cluster that a command's arguments name.
+
+    The name of the release is None if `check` is called without a name.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -81,7 +84,7 @@ class Request:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """Return the cluster, whose `target` contains the namespace. No request has been sent yet."""
+        """Return an object for requests to the cluster; send no request yet. Its `target` contains the namespace."""
         from distrain.apiserver.cluster import connect
         from distrain.apiserver.target import choose
 
@@ -108,7 +111,8 @@ class Request:
     def record(self, release: str, endpoint: str, command: str) -> tuple[Record, str] | None:
         """Read a release's record from the location in its values. Return None if Helm does not know the release.
 
-        `command` is a command that reads a copy of the record from a folder with the release's name.
+        `command` is shown in an error message: the user can run it after copying the record to a folder with the
+        release's name.
         """
         from distrain.record import source
 
@@ -121,16 +125,16 @@ class Request:
     def reach(self) -> None:
         """Send the first request to the cluster. Raise UnreachableError if the cluster does not answer.
 
-        Without this, Helm might send the first request, and the user would see Helm's error about a cluster that is
-        down.
+        Otherwise Helm might send the first request. If the cluster is down, the user would then see Helm's error.
         """
         _ = self.capabilities
 
     def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
         """Return the input for `derive`. The flags --node-gpus, --instance and --snapshot describe the nodes.
 
-        `template` returns the Template of this later rendering, which uses the derived values. While Helm renders the
-        job for the nodes, another Helm process is started for a later rendering.
+        The job is rendered twice: first to find out how much room the nodes have for it, and later with the derived
+        values. The Helm process for the second rendering is started early, during the first one; `template` returns the
+        Template of the second rendering.
         """
         from distrain.derive.complete import Given
 
@@ -155,9 +159,9 @@ class Request:
     ) -> Source:
         """Return the source with all values: derive missing values, and print notes on how the GPUs are split.
 
-        `ask` returns the nodes. `ask` is called only if the GPUs must be split and the arguments do not describe the
-        nodes. `template` is the same as in `given`. `is_final` means that the values will be installed, and not only
-        judged. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
+        `ask` returns the cluster's nodes. It is called only if the GPUs must be split and the arguments do not describe
+        the nodes. `template` is the same as in `given`. `is_final` means that the values will be installed, and not
+        only checked. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
         """
         from distrain.derive.complete import completed_source, leaves_open
 
@@ -196,9 +200,10 @@ class Request:
     def new_job(self, *, is_release: bool, uninstalled: int = 0) -> RenderedJob:
         """Render the job. The fast checks run first: of the values, then of the cluster, then of the chart's rules.
 
-        With `is_release` the command will create a release. So the name of the release must be free, and its namespace
-        must exist unless --create-namespace is given. `uninstalled` is the last revision of a release of this name that
-        was uninstalled with --keep-history, otherwise 0. Without `is_release` the job is only judged.
+        `is_release` is true if the command will create a release. The name of the release must then be free, and its
+        namespace must exist unless --create-namespace is given. `uninstalled` is the last revision of a release of this
+        name that was uninstalled with --keep-history, otherwise 0. If `is_release` is false, the job is only checked
+        and not installed.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
@@ -269,7 +274,7 @@ class Request:
 
 @contextmanager
 def before_changes() -> Iterator[None]:
-    """If Helm fails, add to the error that nothing was changed. This is for commands that change a release."""
+    """For commands that change a release: if Helm fails in this block, add to the error that nothing was changed."""
     try:
         yield
     except HelmError as error:
@@ -280,7 +285,7 @@ def before_changes() -> Iterator[None]:
 def import_msgspec() -> None:
     """Import msgspec without typing_extensions, whose import takes 16 ms.
 
-    The module typing has all that msgspec needs.
+    Python's own module typing has all that msgspec needs.
     """
     if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
         return

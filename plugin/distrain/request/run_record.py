@@ -38,8 +38,8 @@ def named(place: str, endpoint: str) -> Found:
 def of_release(request: Request, release: str, endpoint: str) -> Found:
     """Read the record from the location in the release's values. Give up after a few seconds.
 
-    The record is read in a separate thread. If Helm or the server that the values name does not answer, the thread is
-    abandoned.
+    The record is read in a separate thread, so that the command can continue if Helm or the record's server does not
+    answer.
     """
     from distrain.apiserver.pages import Ahead
     from distrain.record.source import NoPlaceError
@@ -60,9 +60,9 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
 
 
 def _without_credentials() -> str:
-    """Say that the environment has no AWS credentials.
+    """Return a text for messages if the environment has no AWS credentials, otherwise an empty text.
 
-    Without credentials, boto3 asks the cloud's metadata service for a while.
+    Without credentials, boto3 spends some time on asking the cloud's metadata service.
     """
     from distrain.record.s3 import CREDENTIALS, names_credentials
 
@@ -80,6 +80,6 @@ def _unread(words: str) -> Found:
 
 
 def _with_flag(message: str) -> str:
-    """Return the message. Append the flag that names another location, unless the message already names a flag."""
+    """Return the message. If the message names no flag, add that --record names another location."""
     has_flag = " --record" in message or " --endpoint" in message
     return message if has_flag else f"{message}, or name its location with --record"

@@ -1,4 +1,4 @@
-"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods with terms."""
+"""Handle the terms of pod affinity and anti-affinity: resolve namespaces and label keys, and match pods with terms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 class NamespaceLabels(Struct, frozen=True):
     """The labels of namespaces.
 
-    If the labels could not be read (None), only the label with the namespace's name is known.
+    If the labels could not be read (None), only one label is known: kubernetes.io/metadata.name.
     """
 
     known: Mapping[str, Labels] | None = None
@@ -31,7 +31,7 @@ UNREAD = NamespaceLabels()
 
 
 class AffinityTerm(Struct, frozen=True):
-    """A topology key, and the selector and the namespaces of the pods that count in the domains of this key."""
+    """A term of pod affinity or anti-affinity: its topology key, and how it selects pods by labels and namespaces."""
 
     key: str
     selector: kube.LabelSelector | None
@@ -61,7 +61,8 @@ def required_terms(
 ) -> tuple[AffinityTerm, ...]:
     """Return the required terms of a pod's affinity. A term that names no namespaces means the pod's own namespace.
 
-    Pass the labels of the pod, unless the API server has already added them to the selectors.
+    `labels` are the pod's labels, whose values are added to the selectors for matchLabelKeys. Leave `labels` out if the
+    API server has already added them.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

@@ -22,9 +22,10 @@ from distrain.workload.manifest import Job, PodRole
 class RoleConstraints(Struct, frozen=True):
     """The constraints of one role's pods: required affinity, required anti-affinity, topology spread.
 
-    `beside` is the affinity that pods have because they share a claim. `keys` are all topology keys that the
-    constraints use. If a pod has a nodeName, kubelet admits it whatever its rules about other pods say. The scheduler
-    still applies the pod's anti-affinity to pods that it places later.
+    `beside` is an additional affinity between pods that share a claim, because all of them must reach its volume.
+    `keys` are all topology keys that the constraints use. If a pod has a nodeName, it bypasses the scheduler, and
+    kubelet ignores these constraints. But when the scheduler later places other pods, it applies this pod's
+    anti-affinity to them.
     """
 
     role: PodRole
@@ -44,7 +45,7 @@ class RoleConstraints(Struct, frozen=True):
         return bool(self.role.spec.node_name)
 
     def meets_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
-        """Tell whether a pod counts for the affinity of this role. Such a pod must match every term."""
+        """Tell whether a pod satisfies the affinity of this role: every term must select the pod."""
         return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
     def is_selected(self, term: AffinityTerm, namespaces: NamespaceLabels) -> bool:
@@ -88,7 +89,7 @@ def constraints_of(
     attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
-    """Read the constraints of a job's pods. The pod specs must be as the API server would store them."""
+    """Read the constraints of a job's pods. The pod specs must already have the API server's defaults."""
     rules, near = volumes or {}, beside or {}
     roles = {
         role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))
@@ -98,7 +99,7 @@ def constraints_of(
 
 
 def unknown_labels(job: Job) -> Iterator[str]:
-    """Name those labels in the roles' constraints whose values are unknown until the job's pods exist."""
+    """Name the labels that the roles' constraints use, and whose values are unknown until the job's pods exist."""
     varying = frozenset().union(*(role.varying for role in job.roles))
     for role in job.roles:
         rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [*stated_terms(role.spec), *_spread(role)]
@@ -132,7 +133,7 @@ def _of_role(
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:
     """Yield the topology spread constraints, except those with `ScheduleAnyway`.
 
-    Their selectors include the role's labels.
+    Add matchLabelKeys to the selectors, with the values of the role's labels.
     """
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":

@@ -1,6 +1,6 @@
 """Record for each node how the cluster's pods affect the affinity, anti-affinity and topology spread of a role.
 
-Pods are added one by one, so no pod is kept in memory.
+Each pod is recorded as soon as it has been read, so the list of all pods is never in memory.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 
 
 class ExistingPods(Struct):
-    """Nodes that have pods matching a constraint of the role, or pods with an anti-affinity to the role.
+    """Which nodes and domains have pods that matter for the constraints of one role.
 
-    `affinity` are the nodes that have pods which the role's affinity selects. For each term of the role's
-    anti-affinity, `anti_affinity` has the nodes with matching pods. For each topology spread constraint, `counts` has
-    the number of matching pods. The keys of `anti_affinity` and `counts` are indexes of terms and constraints.
-    `repelling` are the domains (key and value) that have pods whose anti-affinity selects the role's pods.
+    `affinity` are the nodes with pods that satisfy the role's affinity. For each term of the role's anti-affinity,
+    `anti_affinity` has the nodes with pods that the term selects. For each topology spread constraint, `counts` has the
+    number of matching pods. The keys of `anti_affinity` are the positions of terms, and the keys of `counts` are the
+    positions of constraints. `repelling` are the domains (key and value) with pods whose own anti-affinity selects the
+    role's pods.
 
-    For nominated pods: `blocked` are the nodes that the role's own anti-affinity refuses. `shunning` are the nodes that
-    a nominated pod's anti-affinity refuses. `awaited` is the number of nominated pods that the scheduler may or may not
-    consider.
+    For nominated pods: `blocked` are the nodes with a nominated pod that the role's anti-affinity selects. `shunning`
+    are the nodes with a nominated pod whose own anti-affinity selects the role's pods. `awaited` counts the nominated
+    pods for which it is uncertain whether the scheduler considers them.
     """
 
     affinity: set[str] = field(default_factory=set)
@@ -96,7 +97,7 @@ def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespac
 def _repelling(
     anti_affinity: Iterable[AffinityTerm], job: JobConstraints, role: RoleConstraints, node: kube.Node
 ) -> set[tuple[str, str]]:
-    """Return the domains that the role's pods may not enter because of a pod's anti-affinity."""
+    """Return the domains from which a pod's anti-affinity excludes the role's pods."""
     found = node.metadata.labels or {}
     return {
         (term.key, found[term.key])

@@ -1,6 +1,7 @@
-"""InterPodAffinity: apply required affinity and anti-affinity to the cluster's pods, and between the job's own pods.
+"""InterPodAffinity: apply the required affinity and anti-affinity between a job's pods and the cluster's pods.
 
-The pods in the cluster decide which nodes refuse a role. The solver applies the rules between the job's own pods.
+This module finds the nodes that refuse a role because of pods in the cluster. The solver applies the rules between the
+job's own pods.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """NodePorts: model each host port as a resource with one unit per node.
 
-Two pods on the same node may not use the same protocol and port on the same address. A pod that uses a port on all
-addresses (0.0.0.0) conflicts with every other pod that uses this port. So a pod on 0.0.0.0 requests one resource for
-each address that a pod of the job names, and one for all remaining addresses. The scheduler takes only 0.0.0.0 for all
-addresses, but not `::`.
+On one node, two pods cannot use the same protocol and port on the same address. A pod that uses a port on all addresses
+(0.0.0.0) conflicts with every other pod that uses this port. So a pod on 0.0.0.0 requests several resources: one for
+each address that a pod of the job names, and one that stands for all other addresses. Only 0.0.0.0 means all addresses
+to the scheduler; `::` does not.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class PortResources:
         return {name: 0 if name in held else 1 for name in sorted(free)}
 
     def _names(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod of the job requests for a host port."""
+        """Return the names of the resources that stand for a host port in the request of a job's pod."""
         key = (port.protocol, port.number)
         addresses = [*self._addresses[key], ALL] if port.address == ALL else [port.address]
         return [_name(*key, address) for address in addresses]
 
     def _held(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod in the cluster uses with this port."""
+        """Return the names of the resources that a node has no longer free if one of its pods uses this port."""
         key = (port.protocol, port.number)
         known = self._addresses.get(key, ())
         if port.address == ALL:

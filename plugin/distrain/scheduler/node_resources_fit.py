@@ -1,6 +1,6 @@
 """NodeResourcesFit: find the resources that a node lacks for one more pod.
 
-Host ports and attachable volumes also count as resources. The scheduler checks ports before NodeResourcesFit, and
+Host ports and attachable volumes are treated as resources, too. The scheduler checks ports before NodeResourcesFit, and
 volumes after it.
 """
 

@@ -29,12 +29,14 @@ EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """The requests, host ports and volumes on each node, the exclusive claims in use, and per role, `existing` pods.
+    """What the cluster's pods use on each node: requests, host ports, volumes and exclusive claims.
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
-    `freed` are the volumes of the release's own pods, which do not count. The claim of a pod that has a node counts as
-    in use EVERYWHERE. The claim of a nominated pod is in use only on the node for which the pod is nominated. `between`
-    counts the nominated pods that the scheduler places before some of the job's pods and after others.
+    `freed` are the volumes that the release's own pods use. These pods are treated as if they had ended. `claims` are
+    exclusive claims (ReadWriteOncePod) in use. The claim of a pod that already has a node counts as in use on every
+    node, under the key EVERYWHERE. The claim of a nominated pod counts as in use only on the node for which the pod is
+    nominated. `between` counts the nominated pods whose priority is between the priorities of the job's pods.
+    `existing` has, for each role, the pods that matter for its constraints.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -58,7 +60,8 @@ class Usage(Struct):
 class PodCounts(Struct):
     """Numbers of pods that the report shows.
 
-    `pending` pods wait for a node. `lower` pods have a lower priority than the job.
+    `pending` is the number of pods that wait for a node. `lower` is the number of pods that have a lower priority than
+    the job.
     """
 
     pending: int = 0
@@ -81,11 +84,12 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up the usage by pods for a job with these constraints. Treat the pods of `release` as if they had ended.
+    """Sum up what pods use on each node, as far as it matters for a job with these constraints.
 
-    A pod that has ended uses nothing. If a pending pod is nominated for a node, it already uses that node, because the
-    scheduler places it first. A nominated pod does not use the node if its priority is lower than the job's. All other
-    pending pods are only counted, because the scheduler may place them before the job's pods. No pod is kept in memory.
+    Treat the pods of `release` as if they had ended. A pod that has ended uses nothing. If a pending pod is nominated
+    for a node, it already uses that node, because the scheduler places it first. A nominated pod does not use the node
+    if its priority is lower than the job's. All other pending pods are only counted for the report, because the
+    scheduler may place them before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
     # Most pods of a node are of the same kind. So compute what depends on the kind only once for all of them.
@@ -106,7 +110,7 @@ def usage_of(
 class _Adding:
     """Adds pods to a ClusterUsage. It reads from each pod only what the job's constraints need.
 
-    `reads_each_pod` tells whether two pods of the same kind on the same node may differ for the job.
+    `reads_each_pod` is true if the job's constraints may treat two pods of the same kind on the same node differently.
     """
 
     def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:

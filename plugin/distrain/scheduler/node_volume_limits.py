@@ -1,7 +1,8 @@
-"""NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver. The limit is in its CSINode.
+"""NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver.
 
-A volume counts only once per node, even if several pods on the node use it. So a claim that the job's pods share needs
-one volume per node. If each pod has its own claim, these claims are treated as a resource of the node, like CPU.
+A node's limits are in the CSINode with the node's name. A volume counts only once per node, even if several pods on the
+node use it. So a claim that the job's pods share counts once on each node, however many of these pods run there. If
+each pod has its own claim, the volumes that a node can still attach are treated as a resource, like CPU.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ Names = Mapping[str, set[CsiVolume]]
 
 
 class VolumeNeeds(Struct, frozen=True):
-    """The CSI volumes of one role's pods: the shared ones, and for each driver, the number of volumes of a single pod.
+    """The CSI volumes of one role's pods. `shared` are the volumes that several pods use.
 
-    `existing` are the drivers of own claims that exist already; a node may have attached the volumes of these claims.
+    `own` maps a driver to the number of volumes that each pod uses without sharing them. `existing` are the drivers of
+    those volumes in `own` whose claims already exist. A node may already have attached these volumes.
     """
 
     replicas: int = 0
@@ -62,7 +64,8 @@ class VolumeNeeds(Struct, frozen=True):
 class Attached(Struct, frozen=True):
     """The volumes on one node: `used` by running pods, or `reserved` by nominated pods and VolumeAttachments.
 
-    A pod of the job cannot rely on sharing a `reserved` volume.
+    A `reserved` volume counts towards the node's limit. It is uncertain whether a pod of the job on this node can share
+    the volume.
     """
 
     used: Collection[CsiVolume] = ()
@@ -73,7 +76,7 @@ class Attached(Struct, frozen=True):
 
 
 class AttachLimits(Struct, frozen=True):
-    """The limits that matter for a job, as driver -> node -> number of volumes, and the volumes that its roles need.
+    """The limits that matter for a job (driver -> node -> number of volumes), and the volumes that its roles need.
 
     `claims` has the CSI volumes of all claims in the cluster, by namespace and name. `attachments` has the volumes of
     VolumeAttachments, by node.
@@ -85,12 +88,15 @@ class AttachLimits(Struct, frozen=True):
     attachments: Names = field(default_factory=dict)
 
     def volumes_of(self, pod: CountedPod) -> set[CsiVolume]:
-        """Return those volumes of the pod whose drivers have limits."""
+        """Return the pod's volumes whose drivers have limits."""
         found = {self.claims.get((pod.namespace, name)) for name in _claim_names(pod)}
         return {volume for volume in found if volume}
 
     def free(self, node: str, attached: Attached) -> Units:
-        """For each driver whose volumes belong to single pods, return how many more of them the node can attach."""
+        """Return, by driver, how many more volumes the node can attach.
+
+        Drivers whose volumes are all shared are left out.
+        """
         return {f"{PREFIX}{driver}": self._left(driver, node, attached) for driver in sorted(self._own_drivers())}
 
     def request(self, role: str) -> Units:
@@ -107,7 +113,7 @@ class AttachLimits(Struct, frozen=True):
         return False
 
     def contested(self, node: str, attached: Attached) -> Iterator[str]:
-        """Yield the drivers whose limits make the number of the job's pods on the node depend on the pods' order."""
+        """Yield the drivers whose limit admits more or fewer pods of the job, depending on the order of these pods."""
         for driver, limits in self.limits.items():
             users = [needs for needs in self.needs.values() if driver in needs.drivers]
             shared = set().union(*(needs.shared_of(driver) for needs in users))
@@ -119,7 +125,11 @@ class AttachLimits(Struct, frozen=True):
     def _is_orderless(
         self, driver: str, users: Iterable[VolumeNeeds], shared: set[CsiVolume], attached: Attached
     ) -> bool:
-        """Tell whether every pod needs the same shared volumes, and it is certain whether the node has them."""
+        """Tell whether the number of pods that fit does not depend on their order.
+
+        This is so if all pods need the same shared volumes, and if it is certain which of the pods' volumes the node
+        has already attached.
+        """
         is_certain = not (shared - {*attached.used}) & {*attached.reserved}
         return is_certain and all(needs.shared_of(driver) == shared and driver not in needs.existing for needs in users)
 
@@ -172,7 +182,10 @@ def attachments_of(
 def csi_volume(
     claim: PersistentVolumeClaim, volumes: Mapping[str, PersistentVolume], classes: Mapping[str, kube.StorageClass]
 ) -> CsiVolume | None:
-    """Return the CSI volume of a claim. A claim without a volume gets the driver of its class, and its own name."""
+    """Return the CSI volume of a claim.
+
+    For a claim that is not bound yet, return the driver of its storage class, and the claim's own name.
+    """
     volume = volumes.get(claim.spec.volume_name or "")
     if volume is None:
         known = classes.get(class_of(claim))

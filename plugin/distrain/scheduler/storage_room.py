@@ -14,7 +14,7 @@ from distrain.kube.storage import CSIStorageCapacity
 
 
 class StorageRoom(Struct, frozen=True):
-    """The free storage that the driver of a storage class reports; `is_told` is true if the driver reports any."""
+    """The free storage that the CSI driver of a storage class reports. `is_told` is true if the driver reports any."""
 
     capacities: tuple[CSIStorageCapacity, ...] = ()
     is_told: bool = False

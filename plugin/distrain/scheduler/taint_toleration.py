@@ -21,7 +21,7 @@ NO_EXECUTE = "NoExecute"
 
 
 def untolerated(node: kube.Node, pod: kube.PodSpec) -> list[kube.Taint]:
-    """Return those taints of the node that refuse the pod. A taint with `PreferNoSchedule` refuses no pod."""
+    """Return the node's taints that refuse the pod. A taint with `PreferNoSchedule` refuses no pod."""
     return [taint for taint in node.spec.taints or () if _keeps_off(taint) and not tolerates(pod, taint)]
 
 

@@ -29,7 +29,7 @@ class BoundVolume(Struct, frozen=True):
 
     @property
     def is_somewhere(self) -> bool:
-        """Tell whether there may be nodes that cannot reach the volume."""
+        """Tell whether the volume has a node affinity or zone labels, which may exclude some nodes."""
         return self.volume.spec.node_affinity is not None or not {*(self.volume.metadata.labels or {})}.isdisjoint(
             ZONES
         )
@@ -44,9 +44,9 @@ class BoundVolume(Struct, frozen=True):
 class UnboundVolume(Struct, frozen=True):
     """A claim with WaitForFirstConsumer. The claim is bound to a volume when its first pod gets a node.
 
-    `candidates` are existing volumes: the volume that is reserved for the claim, otherwise the free volumes that suit
-    it. `node` is set if the scheduler has already chosen the node for a new volume. With `is_per_pod`, the rule is for
-    all claims of this name; each pod has one of them.
+    `candidates` are existing volumes: the volume that an administrator has reserved for the claim or, without a
+    reservation, all free volumes that suit the claim. `node` is set if the scheduler has already chosen the node for a
+    new volume. If `is_per_pod` is true, each pod has its own claim, and the rule applies to each of these claims.
     """
 
     claim: str
@@ -74,7 +74,7 @@ class UnboundVolume(Struct, frozen=True):
         return self.is_reserved or bool(self.node) or not self.is_made_anywhere
 
     def refusal(self, node: kube.Node) -> str | None:
-        """If the node can have neither an existing volume nor a new one, return the scheduler's message."""
+        """Return the scheduler's message if no existing volume and no new volume can be used on the node."""
         if self.node not in ("", node.metadata.name):
             return NO_VOLUME
         if any(_is_reached(volume, node) for volume in self.candidates):
@@ -93,7 +93,7 @@ class AnyVolume(Struct, frozen=True):
     volumes: tuple[BoundVolume | UnboundVolume, ...]
 
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message for the first volume if the node can have none of the volumes, else None."""
+        """If the node can use none of the volumes, return the scheduler's message for the first one, otherwise None."""
         causes = [cause for volume in self.volumes if (cause := volume.refusal(node))]
         return causes[0] if len(causes) == len(self.volumes) else None
 
@@ -131,7 +131,7 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether the claim can be bound to the free volume, wherever the volume is."""
+    """Tell whether the claim can be bound to the free volume. The volume's location is not checked."""
     spec = volume.spec
     return (
         spec.claim_ref is None

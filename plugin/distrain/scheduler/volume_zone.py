@@ -15,7 +15,10 @@ ZONES = {
 
 
 def is_in_zone(volume: PersistentVolume, node: kube.Node) -> bool:
-    """Tell whether the node is in the volume's zone. A node without zone labels counts as inside."""
+    """Tell whether the node is in the volume's zone.
+
+    Return True for a node without zone labels, as the scheduler does.
+    """
     found = node.metadata.labels or {}
     if not any(key in found for key in ZONES):
         return True

@@ -1,8 +1,9 @@
 """Handle claims with WaitForFirstConsumer: the node of the first pod decides where the volume is created.
 
-A new volume may be reachable only from one of the topology domains that its class allows. If so, the other pods with
-the claim must run in the domain of the first pod, as if they had an affinity to it. If each pod has its own claim, the
-pods only compete for existing volumes. In every other case the location of the volume stays undecided.
+A class may allow several topology domains. A new volume is created in one of them, and may be reachable only from
+there. In this case the other pods with the claim must run in the domain of the first pod, as if they had an affinity to
+it. If each pod has its own claim, the pods need not share a domain, but they compete for existing volumes. In every
+other case this module does not decide where the volume is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 
 class SharedVolumes(Struct):
-    """The affinity that each role gets, and the claims whose volume has no determined location."""
+    """The consequences of claims that several pods share. `affinity` has the affinity that each role gets.
+
+    `undecided` are the claims whose volume may be in different places.
+    """
 
     affinity: dict[str, Affinity] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
@@ -69,7 +73,7 @@ def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
 
 
 def _is_open(rule: UnboundVolume) -> bool:
-    """Tell whether the volume may be in one of several places, even if the domain of the first pod is known."""
+    """Tell whether the location of the volume is unknown even if the domain of the first pod is known."""
     places = {msgspec.json.encode(volume.spec.node_affinity) for volume in rule.candidates}
     if not rule.is_made:
         return len(places) > 1
@@ -77,7 +81,7 @@ def _is_open(rule: UnboundVolume) -> bool:
 
 
 def _is_scarce(rule: UnboundVolume) -> bool:
-    """Tell whether a pod may need one of the existing volumes, because a new volume is not possible on every node."""
+    """Tell whether a pod may need an existing volume: there are some, and not every node can get a new one."""
     return not rule.is_made_anywhere and bool(rule.candidates)
 
 

@@ -1,9 +1,9 @@
-"""Decide jobs of any size without a search, with sums over domains and over classes of equal nodes.
+"""Decide whether a job of any size fits, without a search: by sums over domains and over classes of equal nodes.
 
-For each role, the pods of all other roles are assumed to go to the worst possible places, even if the rules of those
-roles forbid it. So each proof is correct, but for some jobs there is no proof. The proofs use the following two facts.
-Once a domain is open for an affinity, it stays open. A spread constraint always admits a pod to the domain with the
-fewest pods while that domain has room.
+For each role, assume that the pods of all other roles go to the worst possible places, even if their own rules forbid
+this. So every proof is correct, but for some jobs this module finds no proof. The proofs use the following two facts.
+Once a domain contains a pod that an affinity requires, the affinity always admits pods there, because pods never leave
+a domain. A spread constraint admits a pod to the domain with the fewest pods, as long as this domain has room.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from distrain.solver.pareto import Vector
 
 
 class Decision(Struct, frozen=True):
-    """Whether every scheduling order places all pods (`certain`), or at least one order does (`possible`).
+    """Whether all pods are placed in every scheduling order (`certain`), and in at least one order (`possible`).
 
-    A field is None if it is undecided.
+    A field is None if the answer is unknown.
     """
 
     certain: bool | None = None
@@ -32,7 +32,7 @@ class Decision(Struct, frozen=True):
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide as much as possible without a search. Each of the four checks may use a third of the budget."""
+    """Decide as much as possible without a search. None of the four checks may use more than a third of the budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
@@ -51,7 +51,7 @@ class _Domain(Struct, frozen=True):
     """One domain of a spread constraint.
 
     `before` is the number of counted pods before the job starts. `room` is the number of the role's pods that fit.
-    `measured` is true if the constraint includes the domain when it looks for the domain with the fewest pods.
+    `measured` is true if the constraint considers this domain when it looks for the domain with the fewest pods.
     """
 
     before: int
@@ -60,7 +60,7 @@ class _Domain(Struct, frozen=True):
 
 
 class _Cell(Struct, frozen=True):
-    """The nodes of one domain, by class, and how many domains are equal to it."""
+    """The nodes of one domain, counted by class (`kinds`), and the number of domains that are equal to it (`times`)."""
 
     kinds: Mapping[NodeClass, int]
     times: int
@@ -81,14 +81,14 @@ class _Bounds:
         return len(proven) == len(self._roles)
 
     def impossible(self) -> bool:
-        """Tell whether the pods of some role do not fit, even if all other pods are in the best places."""
+        """Tell whether the pods of some role do not fit, even if every other pod is where it takes the least room."""
         most = packed(self._case, self._budget)
         if most is None or most < self._problem.counts[-1]:
             return True
         return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
-        """Tell whether a placement of all pods is known."""
+        """Tell whether a placement of all pods was found."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             return any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -97,7 +97,7 @@ class _Bounds:
         return False
 
     def may_get_stuck(self) -> bool:
-        """Tell whether a placement is known that leaves some pod without a node."""
+        """Tell whether a way was found to place pods so that another pod of the job finds no node."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             members = self._members(affinity)
@@ -117,7 +117,7 @@ class _Bounds:
         return self._resists(role, self._problem.kinds)
 
     def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
-        """Tell whether the other pods are too few to fill these nodes, so that the role still finds room."""
+        """Tell whether the other pods are too few to fill all of these nodes, so that the role still finds room."""
         return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
     def _affinity_resists(self, role: int, affinity: AffinityRule, proven: set[int]) -> bool:
@@ -164,12 +164,12 @@ class _Bounds:
         return self._problem.values[census][domain] if domain >= 0 else NOWHERE
 
     def _domain(self, kind: NodeClass, census: int) -> int | None:
-        """Return the index of the node's shared domain: -1 if it has no domain, None if each domain is one node."""
+        """Return the index of these nodes' domain: -1 if they have none, None if each node is its own domain."""
         key = self._problem.censuses[census].key
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
     def _cells_of(self, affinity: AffinityRule) -> list[_Cell]:
-        """Return the domains of an affinity as cells. Equal domains form one cell."""
+        """Return the topology domains of an affinity. One _Cell stands for all domains that are equal."""
         cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -203,7 +203,7 @@ class _Bounds:
         return min(rooms)
 
     def _domains_with_room(self, role: int, census: int) -> int:
-        """Count the domains that have room for one pod. For nodes in no counted domain, add their whole room."""
+        """Count the pods that fit: one per domain, but as many as have room on each node without the topology key."""
         found: dict[object, int] = {}
         for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
@@ -216,7 +216,7 @@ class _Bounds:
         return sum(found.values())
 
     def _no_domain_holds(self) -> bool:
-        """Tell whether there is a group of pods that must share one domain but fits into no domain."""
+        """Tell whether the pods of some affinity must share one domain, but no domain has room for all of them."""
         groups = {rule for role in self._roles if (rule := self._problem.rules[role].affinity)}
         return any(
             self._closed(affinity) and not any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -224,7 +224,7 @@ class _Bounds:
         )
 
     def _closed(self, affinity: AffinityRule) -> bool:
-        """Tell whether all pods that an affinity counts have this affinity themselves, and so share one domain."""
+        """Tell whether all pods that the affinity selects have this affinity too, and so must share one domain."""
         rules = self._problem.rules
         return affinity.first and all(rules[role].affinity == affinity for role in self._counted(affinity))
 
@@ -253,13 +253,13 @@ class _Bounds:
         return most is not None and most >= self._problem.counts[-1]
 
     def _one_affinity(self) -> AffinityRule | None:
-        """Return the affinity if it is the only rule of the job and the first pod may open a domain, otherwise None."""
+        """Return the job's only rule if it is an affinity that lets the first pod go to any domain, otherwise None."""
         found = {rules for rules in self._problem.rules if rules != Rules()}
         stated = [each.affinity for each in found if each.affinity and each == Rules(each.affinity)]
         return stated[0] if len(found) == len(stated) == 1 and stated[0].first else None
 
     def _one_spread(self) -> int | None:
-        """Return the only role with rules if its only rule is a spread constraint that counts it, otherwise None."""
+        """If the job's only rule is a spread constraint of a role on its own pods, return the role, otherwise None."""
         ruled = [role for role in self._roles if self._problem.rules[role] != Rules()]
         if len(ruled) != 1:
             return None
@@ -271,7 +271,7 @@ class _Bounds:
         return all(kind.counted[rule.census] for kind in self._problem.kinds if kind.slot.admits[role])
 
     def _domains(self, role: int, census: int) -> Counter[_Domain]:
-        """Count the domains of a spread constraint by their data, so that equal domains are counted together."""
+        """Describe each domain of a spread constraint as a _Domain, and count the domains that are equal."""
         found: Counter[_Domain] = Counter()
         rooms: Counter[int] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -285,10 +285,10 @@ class _Bounds:
         return found
 
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
-        """Return how many pods the domains hold when the smallest domain is full, which it is at the end.
+        """Return how many pods the domains hold at the end, when the smallest domain (with the fewest pods) is full.
 
-        `more` is added to the number of pods in the smallest domain. `loss` is how much room of the smallest domain
-        other pods may take.
+        `more` is added to the number of pods in the smallest domain. `loss` is how much room other pods may take in the
+        smallest domain.
         """
         full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
         least = 0 if self._problem.censuses[rule.census].from_zero else min(full, default=0) + more
@@ -310,9 +310,9 @@ class _Bounds:
     def _spread_resists(self, role: int, rule: SpreadRule) -> bool:
         """Tell whether a spread constraint admits all pods of the role, wherever the other pods are.
 
-        When the constraint admits no further pod, the smallest domain is full. Otherwise the constraint would admit a
-        pod there. Every other domain is also full, or it has `max_skew` more pods than the smallest one. The other pods
-        reduce this sum by at most their own number plus the room that they use.
+        When the constraint admits no further pod, the domain with the fewest pods is full, as it would otherwise admit
+        a pod. Every other domain is then full, too, or it has `max_skew` more pods than that domain. The role loses at
+        most one place to each counted pod of another role, plus the places whose resources other pods use.
         """
         if not rule.own or not self._all_counted(role, rule):
             return False
@@ -322,7 +322,7 @@ class _Bounds:
         return self._filled(domains, rule, loss=loss) - loss - counted >= self._problem.counts[role]
 
     def _loss(self, role: int) -> int:
-        """Return an upper bound for how many places of the role other pods use: one by one, or all on one node."""
+        """Return an upper bound for how many pods of the role lose their place to other pods."""
         others = [other for other in self._roles if other != role]
         pods = sum(self._problem.counts[other] for other in others)
         if not pods:
@@ -336,13 +336,13 @@ class _Bounds:
         return sum(min(self._taken_by_one(role, other), most) * self._problem.counts[other] for other in others)
 
     def _requested(self, roles: Sequence[int], admits: Sequence[bool]) -> Vector:
-        """Return the sum of the requests of all pods of those roles whose pods a node admits."""
+        """Sum up the requests of all pods of these roles, except for roles whose pods the node does not admit."""
         counts = [self._problem.counts[role] * admits[role] for role in roles]
         requests = [self._problem.requests[role] for role in roles]
         return tuple(sum(map(int.__mul__, counts, amounts)) for amounts in zip(*requests, strict=True))
 
     def _taken(self, slot: Slot, role: int, request: Vector) -> int:
-        """Return how many places of the role on this node the pods with this sum of requests would use together."""
+        """Return how many pods of the role no longer fit on the node when pods with this sum of requests run there."""
         free = less(slot.free, request)
         return self._case.room(slot.free, slot, role) - max(0, self._case.room(free, slot, role))
 
@@ -351,10 +351,10 @@ class _Bounds:
         return max(-(-theirs // ours) for ours, theirs in pairs if ours)
 
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
-        """Tell whether all pods of the role are placed if at most one other pod is in the worst or best place.
+        """Tell whether the role's pods all fit if one other pod takes its worst place (`worst`), or its best place.
 
-        The scheduler places the other pod first. In the best case the scheduler may also place that pod last, in room
-        that is still free.
+        The scheduler places the other pod before the role's pods. If `worst` is false, also try to place the other pod
+        last, in room that is then still free.
         """
         rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]
@@ -370,7 +370,7 @@ class _Bounds:
         return bool(sums) and (min(sums) if worst else max(sums)) >= count
 
     def _with_other(self, role: int, rule: SpreadRule, other: int, *, worst: bool) -> set[tuple[_Domain, _Domain]]:
-        """Return how the pod of the other role can change a domain, as pairs of the domain before and after."""
+        """Return the changes that a pod of the other role can make to domains, as pairs (before, after)."""
         census = rule.census
         rooms = {
             kind: (

@@ -1,7 +1,7 @@
 """Limit the work of one judgement, so that it ends within seconds, whether or not it has an answer.
 
 The work is counted and not timed, so the same job on the same nodes gets the same answer on a slow machine. A step
-takes less than a microsecond. The steps limit the memory as well, because storing a result also costs steps.
+takes less than a microsecond. The limit on steps limits the memory as well, because storing a result also costs steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ExhaustedError(Exception):
 class Budget:
     """The number of steps that a computation may still take.
 
-    Steps that are spent from a part are also spent from the whole budget.
+    Steps that a part of a budget spends are also subtracted from the whole budget.
     """
 
     def __init__(self, steps: int, whole: Budget | None = None) -> None:
@@ -30,7 +30,7 @@ class Budget:
         return Budget(self._steps // divisor, self)
 
     def spend(self, steps: int) -> None:
-        """Take steps from the budget; raise ExhaustedError if too few are left."""
+        """Subtract steps from the budget; raise ExhaustedError if too few are left."""
         self._left -= steps
         if self._whole:
             self._whole.spend(steps)
@@ -38,7 +38,7 @@ class Budget:
             raise ExhaustedError
 
     def store(self, results: int, numbers: int) -> None:
-        """Spend the steps for computing and storing `results` results, each of which consists of `numbers` numbers."""
+        """Subtract the steps that it takes to compute and store `results` results, each with `numbers` numbers."""
         if results * (4 + numbers) > MOST_STORED:
             raise ExhaustedError
         self.spend(results * (1 + numbers // 4))

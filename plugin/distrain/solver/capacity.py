@@ -3,10 +3,10 @@
 Pure functions over numbers. A pod runs on a single node. So the functions count whole pods per node, and do not sum up
 resources over the cluster.
 
-The scheduler places one pod after another, and never moves a pod afterwards. Neither the order of the pods nor the
-choice among equal nodes is specified. So there are two answers: whether some placement contains all pods, and whether
-every placement that the scheduler can reach contains all pods. A job has a few roles, each with many equal pods. One of
-them is the main role.
+The scheduler places one pod after another, and never moves a pod afterwards. Kubernetes does not specify the order of
+the pods, or which of several equal nodes the scheduler chooses. So there are two questions: whether all pods fit in
+some placement, and whether they fit in every placement that the scheduler can reach. A job has a few roles, each with
+many equal pods. One of them is the main role: the role whose number of pods can be changed.
 
 Both answers are exact. If the computation uses up its budget, the answer is `undecided`.
 """
@@ -35,8 +35,9 @@ class Judgement(Struct, frozen=True):
     """How many main pods fit together with all other pods: in every scheduling order (`sure`), and at best (`most`).
 
     `most` is None if the other pods alone do not fit. `undecided` means that the search ended early, so both numbers
-    may be too small. For a job with rules, `sure` and `most` are at most `count`. If one of them is below `count`, it
-    is correct but may not be the largest, because only some numbers of pods are tried.
+    may be too small. If the job has rules between its pods, numbers above `count` are not tried, and only some numbers
+    below `count` are tried. If `sure` or `most` is below `count`, it was proven for this number of pods, but it may
+    hold for a larger number, too.
     """
 
     count: int
@@ -86,7 +87,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
 
 
 def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
-    """Judge a job with rules: with all of its pods and, if these are not sure to fit, with fewer pods."""
+    """Judge a job with rules. Try all of its pods first and, if it is not certain that they fit, fewer pods."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
@@ -101,7 +102,8 @@ def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
 def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | None:
     """Search by bisection for a size in [low, high) for which `holds` is true. Return None if none was found.
 
-    With rules, a job may fit although a smaller job does not. So the size is correct, but a larger one may exist.
+    If there are rules between pods, a larger job may fit although a smaller job does not. So `holds` is true for the
+    returned size, but may also be true for a larger size that was not tried.
     """
     found = None
     while low < high:
@@ -116,7 +118,7 @@ def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | 
 def copies(node: Node, role: Role) -> int:
     """Count the role's pods that fit on the node.
 
-    Only requested resources count: a node whose other resources are over-committed still takes the pod.
+    Only the resources that the role requests are considered. The node may be over-committed in any other resource.
     """
     if node.name not in role.nodes:
         return 0
@@ -134,7 +136,7 @@ def with_pod(node: Node, role: Role) -> Node:
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:
-    """Place the pods of the other roles greedily: each pod goes to the node where the main role loses the fewest pods.
+    """Place the pods of the other roles greedily: each on the node where it takes the fewest places of main pods.
 
     Returns the nodes with these pods on them, and the first role whose pod found no node, or None. The placement is
     good, but not always the best.
@@ -162,7 +164,7 @@ def _cost(node: Node, role: Role, main: Role) -> int:
 def _most(
     case: Case, nodes: Sequence[Node], others: Sequence[Role], main: Role, budget: Budget
 ) -> tuple[int | None, bool]:
-    """Return the largest number of main pods together with all other pods, and whether the search was complete.
+    """Return how many main pods fit at most if all other pods are placed, too, and whether the search was complete.
 
     The number is None if the other pods alone do not fit, or if the search found no placement.
     """
@@ -178,5 +180,8 @@ def _most(
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Subtract the pods of other roles that were merged into the main role; return None if the result is negative."""
+    """Subtract from a number of main pods the `alike` pods of other roles that were merged into the main role.
+
+    Return None if the result is negative.
+    """
     return None if number is None or number < alike else number - alike

@@ -1,12 +1,13 @@
 """Count the pods that fit if the job has no rules between its pods, so that only resources matter.
 
-Without rules, pods can be placed in any order, and a node that is full stays full. Both answers are sums over the nodes
-(see pareto). The sums are indexed by the number of pods of the other roles on each node:
+Without rules, pods can be placed in any order, and a node that is full stays full. Each of the two answers is a sum of
+numbers of main pods, one number per node. These numbers depend on the pods of the other roles on the nodes, so pareto
+computes the sums for all combinations of these pods:
 
-- The largest number of main pods that fit together with all other pods. The other pods on a node leave room for some
-  main pods.
-- The smallest number of main pods that fill every node for some role, with the other pods in some placement. With fewer
-  main pods, each pod finds a node, wherever the pods before it were placed.
+- The largest number of main pods that fit together with all other pods. For each node, this adds up the main pods that
+  fit beside the node's other pods.
+- The smallest number of main pods that can fill all nodes, together with other pods, so that a pod of some role finds
+  no node. If the job has fewer main pods, every pod finds a node, wherever the scheduler has placed the earlier pods.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with other pods, leave no room for one more pod of the role, or None."""
+    """Return the fewest main pods that can fill all nodes, together with other pods, so that the role finds no node.
+
+    Return None if the job has too few pods to fill all nodes in this way.
+    """
     # The pod that finds no node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
@@ -82,19 +86,22 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
 
 
 def _pods_to_close(case: Case, slot: Slot, role: int, largest: Sequence[int]) -> int:
-    """Return a lower bound for how many pods fill a node for the role, if no pod requests more than `largest`."""
+    """Return a lower bound for the number of pods that must run on a node before the role finds no room there.
+
+    No pod requests more than `largest`.
+    """
     asked = zip(slot.free, case.requests[role], largest, strict=True)
     return min((free - amount) // most_taken + 1 for free, amount, most_taken in asked if amount)
 
 
 def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
-    """For each number of other pods, return how many main pods fit beside them on a node of this slot."""
+    """For each combination of other pods on a node of this kind, return how many main pods fit beside them."""
     main = len(case.counts) - 1
     return {others: case.room(free, slot, main) for others, free in _fillings(case, slot, budget)}
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """For each number of other pods, return the fewest main pods that then fill a node of this slot for the role."""
+    """For each combination of other pods on a node, count the main pods after which no pod of the role fits there."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):
@@ -109,7 +116,7 @@ def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
 
 
 def _fillings(case: Case, slot: Slot, budget: Budget) -> Iterator[tuple[Vector, Vector]]:
-    """Yield each combination of other pods that fits on a node of this slot, and the free amounts that remain."""
+    """Yield each combination of other pods that fits on a node of this kind, with the free amounts that remain."""
     partial: list[tuple[Vector, Vector]] = [((), slot.free)]
     for role, count in enumerate(case.counts[:-1]):
         rooms = [min(count, case.room(free, slot, role)) for _, free in partial]

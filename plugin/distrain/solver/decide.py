@@ -19,7 +19,10 @@ ALL, PARTS = 3, 12
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide as much as possible by bounds. Search only for what the bounds leave undecided."""
+    """First decide as much as possible with the bounds, which need no search.
+
+    Then search for the answers that are still undecided.
+    """
     found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
         return found
@@ -48,7 +51,7 @@ def _impossible(problem: Problem, budget: Budget) -> bool:
 
 
 def _parts(problem: Problem) -> Iterator[Problem]:
-    """For each role, yield a smaller problem in which only the role and its helpers have pods."""
+    """For each role, yield a smaller problem with only this role and the roles that its rules need (see _helpers)."""
     parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
         counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))

@@ -1,7 +1,9 @@
-"""Convert the scheduling problem to numbers: equal nodes form one class, and rules compare the counts of domains.
+"""Convert the scheduling problem to numbers.
 
-If a topology key has a different value on each node, as the hostname has, it is `own`: each domain is one node, and the
-node's class stores the counts. All other keys are `shared`.
+Nodes that are equal for the job form one class. A Census counts, in each topology domain, the pods that a rule looks
+at. A topology key is `own` if its value differs on each node, as for the hostname. Each domain of an `own` key is a
+single node, and the node's class stores the counts. All other topology keys are `shared`: a domain may contain many
+nodes.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ from distrain.solver.reduce import asked, labels
 MANY = 1_000_000
 # `_sums` computes at most MANY_SUMS different sums of requests.
 MANY_SUMS = 256
-# Stands for the number of pods on a node that belongs to no topology domain.
+# If a node belongs to no topology domain, NOWHERE is used instead of the number of pods in its domain.
 NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
-    """A count of the pods of some roles in each domain of a topology key.
+    """Counts the pods that a rule looks at: the pods of some roles, in each domain of a topology key.
 
-    With `flag`, it only matters whether a count is zero. `eligible` are the nodes whose pods are counted; None means
-    all nodes. With `from_zero`, a spread constraint compares counts with 0, and not with the smallest count of a
-    domain.
+    If `flag` is true, the rule only asks whether a count is 0. `present` has, for each domain, the number of counted
+    pods before the job starts. `eligible` are the nodes whose pods are counted; None means all nodes. If `from_zero` is
+    true, a spread constraint compares counts with 0, instead of with the smallest count of a domain.
     """
 
     key: str
@@ -44,7 +46,7 @@ class Census(Struct, frozen=True):
 
 
 class AffinityRule(Struct, frozen=True):
-    """Required affinity: for each census, the node's domain must contain a counted pod.
+    """Required affinity: for each Census in `censuses`, the node's domain must contain a pod that the Census counts.
 
     With `first`, a pod may go to any node as long as no domain contains a counted pod.
     """
@@ -68,9 +70,9 @@ class Rules(Struct, frozen=True):
 class NodeClass(NamedTuple):
     """A class of nodes that are equal for the job.
 
-    For each shared key, `domains` has the index of the node's domain, or -1 if the node has none. For each census,
-    `counted` tells whether pods on the node are counted. `values` has the count of the node's own domain before the job
-    starts.
+    For each shared topology key, `domains` has the index of the nodes' domain, or -1 if the nodes have none. For each
+    Census (a count of pods in each domain), `counted` tells whether it counts the pods on these nodes. For each Census
+    of an `own` topology key, `values` has the number of counted pods on each node before the job starts.
     """
 
     slot: Slot
@@ -82,10 +84,12 @@ class NodeClass(NamedTuple):
 class Problem(Struct, frozen=True):
     """The scheduling problem.
 
-    The main role is the last one. `shared` are the shared keys, and `domains` are the values of each of these keys.
+    The main role is the last one. `shared` are the topology keys whose domains may contain several nodes, and `domains`
+    are the values of each key.
 
-    For each census of a shared key, `values` has the count of each domain before the job starts. `measured` tells
-    whether a spread constraint includes the domain when it computes the smallest count.
+    For each Census (a count of pods in each domain) of a shared key, `values` has the number of counted pods in each
+    domain before the job starts, and `measured` tells whether a spread constraint includes the domain when it computes
+    the smallest count.
     """
 
     kinds: Mapping[NodeClass, int]
@@ -103,11 +107,11 @@ class Problem(Struct, frozen=True):
         return all(rules == Rules() for rules in self.rules)
 
     def sized(self, count: int) -> Problem:
-        """Return the problem with another number of pods of the main role."""
+        """Return a copy of this problem in which the main role has `count` pods."""
         return replace(self, counts=(*self.counts[:-1], count))
 
     def case(self) -> Case:
-        """Return the problem without its rules between pods."""
+        """Return this problem without the rules between pods, as a Case."""
         return self.case_of(self.kinds)
 
     def case_of(self, kinds: Mapping[NodeClass, int]) -> Case:
@@ -118,7 +122,7 @@ class Problem(Struct, frozen=True):
 
 
 def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Problem:
-    """Convert nodes and roles to a Problem; `roles` must come from `reduced`."""
+    """Convert nodes and roles to a Problem. `roles` must be a result of `reduced`, which merges equal roles."""
     return _Compaction(nodes, roles).result()
 
 
@@ -151,7 +155,10 @@ class _Compaction:
         return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
     def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
-        """Count the nodes of each class. The code works on whole columns, because there may be thousands of nodes."""
+        """Count the nodes of each class.
+
+        With thousands of nodes it is faster to compute each property for all nodes at once.
+        """
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -239,9 +246,9 @@ class _Compaction:
     def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
         """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
-        If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
-        each pod of one of them requests all units. That one is a role with a single pod, or a role whose pods also
-        exclude each other. Each pod of the other role then requests one unit.
+        If the pods of a role exclude each other, each of them requests all MANY units of this resource. If two roles
+        exclude each other, each pod of one role requests all MANY units, and each pod of the other role requests one
+        unit. This is done only if the first of these roles has a single pod, or if its pods also exclude each other.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -269,7 +276,10 @@ class _Compaction:
 
 
 class _Rounding:
-    """Rounds the free amounts of the nodes down to sums that the job's pods can use. So more nodes become equal."""
+    """Rounds the free amounts of the nodes down to amounts that the job's pods can use up exactly.
+
+    This makes more nodes equal, so there are fewer classes.
+    """
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
         *others, self._main = requests
@@ -283,7 +293,11 @@ class _Rounding:
         ]
 
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
-        """Return the rounded amounts of each node, which are at most the sum for its main pods and all other pods."""
+        """Return the free amounts of each node after rounding.
+
+        An amount is also reduced to what the job can request on the node: the sum for all other pods and for as many
+        main pods as fit on the node.
+        """
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
         most = held[0] if len(held) == 1 else list(map(min, *held))
@@ -295,9 +309,12 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods fit into a free amount, and which part of the amount pods can use.
+        """Return how many main pods fit into a free amount of a resource, and the amount rounded down.
 
-        An over-committed node counts as full for pods that request the resource. Other pods ignore the resource.
+        The rounded amount is the largest sum of requests of the job's pods that is not above the free amount.
+
+        If the node is over-committed in the resource, it has no room for pods that request it. Other pods ignore the
+        resource.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:
@@ -307,9 +324,9 @@ class _Rounding:
 
 
 def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
-    """Return every sum that the requests of some of these pods can have.
+    """Sum up the requests of each subset of these pods, and return the set of these sums.
 
-    Return an empty set if there would be too many sums.
+    Return an empty set if there may be more than MANY_SUMS different sums.
 
     `amounts` are (request, count) pairs.
     """

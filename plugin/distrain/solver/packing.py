@@ -1,8 +1,10 @@
 """Store which combinations of pods still fit on a node.
 
-Each is a vector of counts per role, stored as one bit of an integer.
+A combination is a vector: the number of pods of each role. A set of vectors is an integer that has one bit for each
+possible vector.
 
-When a pod is placed, the bits are shifted. A mask removes the vectors with more pods than are still to be placed.
+When a pod is placed, the bits are shifted, so that each vector has one pod less. A mask removes the vectors that
+contain more pods than are still to be placed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ LARGEST = 1 << 12
 
 
 class Vectors:
-    """The vectors of one problem, and cached answers to questions about sets of vectors."""
+    """The vectors of one problem (numbers of pods of each role on a node), and cached answers about sets of them."""
 
     def __init__(self, problem: Problem, budget: Budget) -> None:
         if prod(count + 1 for count in problem.counts) > LARGEST:
@@ -35,7 +37,7 @@ class Vectors:
         self.most = cache(self._most_of)
 
     def takes(self, kind: NodeClass) -> int:
-        """Return, as a bit set, the vectors of pods that fit together on a node of this class."""
+        """Return, as a bit set, all vectors (numbers of pods per role) that fit together on a node of this class."""
         counts, slot = self._problem.counts, kind.slot
         # Go through all combinations of the other roles' counts. For each of them, the last role can have any count
         # from zero to the room that is left on the node. These counts are a run of consecutive bits.
@@ -56,7 +58,7 @@ class Vectors:
         return tuple(count * (role == other) for other in range(len(self._problem.counts)))
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
-        """Return those vectors that contain only pods of these roles, and no more than are left to place."""
+        """Return the vectors that contain only pods of these roles, and at most the pods left to place."""
         return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
 
     def _boxed(self, left: Vector) -> int:

@@ -1,8 +1,9 @@
 """Add up, over many nodes, the numbers of pods that fit on each node.
 
 A node can run several combinations of pods. `Options` maps the numbers of pods of the other roles on a node to the
-number of main pods on the same node. The options of all nodes are added. Only Pareto-optimal options are kept, and
-equal nodes are added by doubling. So thousands of nodes need few steps.
+number of main pods on the same node. To get an option of several nodes together, one option of each node is chosen, and
+their numbers are added. Only Pareto-optimal sums are kept. For equal nodes, the sums are computed by doubling: for 2
+nodes, then for 4, then for 8. So thousands of nodes need few steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the largest number of main pods together with `counts` other pods.
+    """Return the largest number of main pods that the nodes can run together with `counts` other pods.
 
     Return None if the other pods do not fit.
     """
@@ -37,7 +38,11 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Return the fewest main pods (at most `limit`) together with at most `limits` pods of the other roles, or None."""
+    """Choose an option of each node so that all nodes together run the fewest main pods. Return this number.
+
+    All nodes together run at most `limit` main pods, and at most `limits` pods of the other roles. Return None if no
+    choice of options keeps these limits.
+    """
 
     def add(first: Options, second: Options) -> Options:
         budget.store(len(first) * len(second), 1 + len(limits))
@@ -54,7 +59,7 @@ def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int 
 
 
 def _added(counted: Counted, counts: Vector, add: Add) -> Options:
-    """Add up the options of all nodes. Nodes with equal options are added together."""
+    """Return the options of all nodes together. Nodes that have equal options are added at once."""
     kinds: Counter[frozenset[tuple[Vector, int]]] = Counter()
     for options, number in counted:
         kinds[frozenset(options.items())] += number
@@ -79,7 +84,7 @@ def _add_times(total: Options, options: Options, times: int, add: Add) -> Option
 def _best(options: Options, sign: int, budget: Budget) -> Options:
     """Keep only the Pareto-optimal options.
 
-    With sign -1 more pods are better, and with sign 1 fewer pods are better.
+    If `sign` is -1, more pods are better. If it is 1, fewer pods are better.
     """
     kept: list[Vector] = []
     for numbers in sorted(

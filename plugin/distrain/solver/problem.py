@@ -1,7 +1,8 @@
-"""Define the scheduling problem (pods to place on nodes) with numbers and names, and without API objects.
+"""Define the scheduling problem (which pods to place on which nodes) by numbers and names, without API objects.
 
-The rules of a role are about the job's own pods. The effect of other pods in the cluster is already included: in the
-nodes that admit the role, in the nodes' free amounts, and in the `present` pods of the rules.
+The rules of a role are about the job's own pods. Pods that already run in the cluster are no part of the problem. They
+are already taken into account in the nodes that admit a role, in the nodes' free resources, and in `present` of the
+rules.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Node(Struct, frozen=True):
 class Affinity(Struct, frozen=True):
     """Required pod affinity, with one term per topology key; every term must hold.
 
-    A pod counts only if it matches every term, which the pods of `roles` do. For each key, the domain of the node must
-    contain a pod that counts. The pod that counts may be a pod of the job or another pod of the cluster. `present`
-    lists, per key, the domains of the counted pods that are not the job's. A node that lacks one of the keys is
-    refused. If no domain contains a pod that counts, a pod whose own role is in `roles` may go to any node that has all
-    the keys.
+    A pod satisfies the affinity only if every term selects it. Every term selects the job's pods of `roles`. For each
+    key, the node's domain must contain a pod that satisfies the affinity. This pod may belong to the job or not. For
+    each key, `present` has the domains with such pods that do not belong to the job. A node that lacks one of the keys
+    is refused. As long as no domain contains a pod that satisfies the affinity, a pod that satisfies its own affinity,
+    because its role is in `roles`, may go to any node that has all the keys.
     """
 
     keys: tuple[str, ...]
@@ -39,7 +40,7 @@ class Affinity(Struct, frozen=True):
 
 
 class AntiAffinity(Struct, frozen=True):
-    """Required pod anti-affinity: the domain of the node may contain no pod of these roles.
+    """Required pod anti-affinity: the domain of the node must not contain a pod of these roles.
 
     The rule applies to both roles, even if only one role states it. A node without the key is not affected by the rule.
     """

@@ -1,8 +1,8 @@
 """Shorten the search: detect states whose outcome is known.
 
-A state is hopeless if the remaining pods would not fit even if every node that may still open were open. A state is
-assured if every remaining pod is certain to find a node. The search continues only from states that are neither assured
-nor hopeless.
+A state is hopeless if the remaining pods do not fit even on all nodes that the rules admit now or may admit later. A
+state is assured if every remaining pod is certain to find a node. The search does not continue from assured or hopeless
+states.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ class Pruning:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
 
     def end(self, state: State) -> bool | None:
-        """Return True if every continuation gets stuck, False if every continuation places all pods, otherwise None."""
+        """Tell how the scheduling ends from this state on, or return None if this is unknown.
+
+        Return True if the remaining pods cannot all be placed. Return False if they are all placed, whatever the
+        scheduler does.
+        """
         if self._hopeless(state):
             return True
         return False if self._assured(state) else None
 
     def _hopeless(self, state: State) -> bool:
-        """Tell whether the remaining pods would not fit even if every node that may still open were open."""
+        """Tell whether the remaining pods do not fit even on all nodes that the rules admit now or may admit later."""
         open_to = self._openable(state)
         places = [
             (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
@@ -108,7 +112,10 @@ class Pruning:
         rule: SpreadRule,
         places: Sequence[tuple[Place, int]],
     ) -> int:
-        """Return how many pods a spread constraint admits when the smallest domain has its highest possible count."""
+        """Return an upper bound for how many pods of the role a spread constraint still admits.
+
+        The bound assumes that the domain with the fewest counted pods gets as many more as fit.
+        """
         census = self._problem.censuses[rule.census]
         least = 0 if census.from_zero else self._highest_least(state, rule.census, places)
 
@@ -119,7 +126,7 @@ class Pruning:
         return self._by_domain(rooms, rule.census, allowed)
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return the highest count that the domain with the fewest pods can reach."""
+        """Return an upper bound for the smallest count of pods that a domain has when all pods are placed."""
         census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
@@ -136,9 +143,9 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up the room, where `allowed` limits the room of each domain.
+        """Sum up the room of all domains, after the function `allowed` has reduced the room of each domain.
 
-        Nodes whose pods are not counted have no limit.
+        On nodes whose pods are not counted, `allowed` does not apply.
         """
         if self._states.keys[census] is None:
             return sum(
@@ -157,7 +164,7 @@ class Pruning:
         return total + sum(allowed(place, most) for place, most in domains.values())
 
     def _closed_group(self, state: State, rules: Rules) -> bool:
-        """Tell whether all remaining pods that the affinity counts have this affinity themselves."""
+        """Tell whether each remaining pod that the affinity selects also has this affinity itself."""
         assert rules.affinity
         return all(
             self._problem.rules[role].affinity == rules.affinity
@@ -182,7 +189,7 @@ class Pruning:
         )
 
     def _kept_open(self, state: State, role: int, rules: Rules) -> bool:
-        """Tell whether the remaining pods are too few to close every node that the role's rules allow."""
+        """Tell whether the remaining pods are too few to fill or block all nodes that the role's rules allow."""
         binding = [rule.census for rule in rules.spread if self._states.binds(state, rule.census)]
         if len(binding) > 1:
             return False
@@ -200,7 +207,7 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """Do as `_kept_open`, for each domain that may be the smallest at the end and that the spread admits."""
+        """Tell whether each domain that may end up with the fewest counted pods still has room for the role then."""
         if self._problem.censuses[census].from_zero:
             return False
         # In a canonical state the smallest of the counts is 0.
@@ -227,7 +234,7 @@ class Pruning:
         return all(self._resists(state, role, rules, inside) for inside in domains.values())
 
     def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
-        """Tell whether some of these nodes stay open, whatever room the other remaining pods take."""
+        """Tell whether some of these nodes keep room for the role, whatever places the other remaining pods take."""
         others = sum(state.left) - 1
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []

@@ -41,7 +41,7 @@ def _keys(role: Role) -> Iterable[str]:
 
 
 def _mutual(roles: Sequence[Role]) -> list[Role]:
-    """Add each anti-affinity to both of the roles that it is about, and remove roles without pods from the rules."""
+    """Add each anti-affinity between two roles to both roles, and remove roles without pods from the rules."""
     names = frozenset(role.name for role in roles)
     found = []
     for role in roles:
@@ -102,10 +102,7 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
 
 
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
-    """Remove the nodes that certain rules refuse, and then drop these rules.
-
-    The job's own pods cannot affect these rules.
-    """
+    """Apply the rules that the job's own pods cannot affect: remove the nodes that they refuse, then drop the rules."""
     admitting = role.nodes
     for key in (*(role.affinity.keys if role.affinity else ()), *(rule.key for rule in role.spread)):
         admitting &= found[key].keys()
@@ -125,7 +122,7 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
 
 
 def _level(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
-    """Tell whether all nodes are in one domain. The count of this domain is then also the smallest count."""
+    """Tell whether all nodes are in a single domain. The count of this domain is then also the smallest count."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
@@ -148,7 +145,7 @@ def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels
 
 
 def _is_tied(role: Role, affinity: Affinity, admitting: frozenset[str], roles: Sequence[Role], found: Labels) -> bool:
-    """Tell whether the pods that the affinity counts must share one domain: the domain of the first such pod."""
+    """Tell whether the affinity has no effect: all nodes of the role and of the counted pods are in one domain."""
     if role.name not in affinity.roles or any(affinity.present.values()):
         return False
     counted = [other.nodes for other in roles if other.name in affinity.roles]

@@ -19,9 +19,10 @@ class Search:
         self._facts = 1 + len(problem.censuses)
 
     def walks(self) -> set[bool]:
-        """Place the pods at random several times.
+        """Simulate the scheduling several times, with a random choice at each pod.
 
-        Return the outcomes: True if it got stuck, False if all pods were placed.
+        Return a set of outcomes. It contains True if in some simulation a pod found no node, and False if some
+        simulation placed all pods.
         """
         start = self._states.start()
         found: set[bool] = set()
@@ -38,7 +39,7 @@ class Search:
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Tell whether the scheduler can reach a stuck state (if `stuck`), or a state in which all pods are placed."""
+        """Tell whether some scheduling order leaves a pod without a node (`stuck`), or places all (not `stuck`)."""
         start = self._states.start()
         seen = {start}
         todo = [start]

@@ -1,9 +1,9 @@
 """Represent the states of a job while its pods are placed.
 
-States from which the same continuations are possible are equal.
+Two states are equal if the scheduler can continue from both in the same ways.
 
-For a node, a state stores only the pods that still fit. For a domain, a state stores only those counts that the rules
-of unplaced pods compare. Nodes with equal data are interchangeable, and so are domains.
+For a node, a state stores only which pods still fit. For a domain, a state stores only the counts that matter for pods
+that are not placed yet. Two nodes with equal data are interchangeable, and so are two domains with equal data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """What matters about a node: the vectors of pods that fit, the censuses that count its pods, and its counts."""
+    """What matters about a node. `takes` has one bit for each combination of pods that still fits (see packing).
+
+    `static` is the index of an entry in `States._statics`, which tells for each Census whether it counts the pods on
+    the node. For each Census whose domains are single nodes, `values` has the number of counted pods on the node.
+    """
 
     takes: int
     static: int
@@ -32,9 +36,11 @@ Part = TypeVar("Part", Cell, tuple[Spot, int])
 
 
 class State(NamedTuple):
-    """The pods left to place, the counts of each census per shared domain, and the nodes of each cell.
+    """A state of the scheduling: the pods left to place, the numbers of pods in domains, and what fits on nodes.
 
-    A cell consists of the nodes that are in the same shared domains.
+    For each Census, `counts` has the number of counted pods in each domain. It is empty if the domains are single
+    nodes. `cells` are groups of nodes: for each topology key whose domains may contain several nodes, the nodes of a
+    cell are in the same domain.
     """
 
     left: Vector
@@ -43,7 +49,7 @@ class State(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Equal nodes of one cell, and the number of these nodes."""
+    """Equal nodes that are in the same topology domains (in one cell), and their number."""
 
     cell: int
     spot: Spot
@@ -51,7 +57,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One pod of the role is placed on a node like `spot` in the cell."""
+    """Places one pod of the role on a node. The node is any node of the cell whose data equal `spot`."""
 
     role: int
     cell: int
@@ -139,12 +145,15 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the node's domain in this census. If each domain is one node, equal nodes share a key."""
+        """Return a key for the topology domain in which this Census counts the pods on these nodes.
+
+        If each node is its own domain, nodes with equal data get the same key.
+        """
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
     def counts(self, spot: Spot, census: int) -> bool:
-        """Tell whether the census counts pods on the node."""
+        """Tell whether this Census (a count of pods in each domain) includes the pods on the node."""
         return self._statics[spot.static][census]
 
     def coming(self, number: int, left: Vector) -> int:
@@ -182,7 +191,7 @@ class States:
         return self._ordered(State(left, tuple(shared), tuple(tuples)))
 
     def _known(self, part: Part) -> Part:
-        """Return the equal part of an earlier state, so that thousands of stored states use the same memory."""
+        """If an earlier state has an equal part, return that part, so that thousands of states share the memory."""
         known: Part = self._parts.setdefault(part, part)
         return known
 
@@ -210,7 +219,8 @@ class States:
     def _ordered(self, state: State) -> State:
         """Sort interchangeable domains.
 
-        Interchangeable domains can be found only if the problem has exactly one shared key.
+        Interchangeable domains can be found only if exactly one topology key has domains that may contain several
+        nodes.
         """
         if not self._twins:
             return state
@@ -235,7 +245,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, with which a spread constraint compares, and the highest count."""
+        """Return the smallest and the highest count. A spread constraint compares with the smallest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
@@ -256,7 +266,7 @@ class States:
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """For each census, tell whether a rule of a pod that is not placed yet uses it."""
+        """For each Census (a count of pods), tell whether a rule of a pod that is not placed yet uses it."""
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:

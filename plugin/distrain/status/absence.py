@@ -26,13 +26,13 @@ REPLACING = ("pre-upgrade", "pre-rollback")
 
 
 class Found(Kube):
-    """A list of objects of any kind. If the list is null, it is empty."""
+    """A list of objects of any kind. A list of null means an empty list."""
 
     items: list[kube.Named] | None = None
 
 
 class Absence:
-    """Decides at each look whether a run without a job waits for a new job or was removed.
+    """Decides, each time the run is read, whether a run without a job waits for a new job or was removed.
 
     `tell` receives a message when the job is gone.
     """
@@ -73,7 +73,7 @@ class Absence:
 
 
 def is_being_replaced(cluster: Cluster, release: str) -> bool:
-    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's Secret shows it."""
+    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's status is pending."""
     namespace = cluster.target.namespace
     path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
     with contextlib.suppress(UnreachableError):
@@ -84,7 +84,10 @@ def is_being_replaced(cluster: Cluster, release: str) -> bool:
 
 
 def missing_namespace(cluster: Cluster) -> str:
-    """If the namespace does not exist, say so. Return an empty text if it exists or if the user may not read it."""
+    """If the namespace does not exist, say so.
+
+    Return an empty text if the namespace exists, or if the user has no permission to read it.
+    """
     name = cluster.target.namespace
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
@@ -95,36 +98,39 @@ def missing_namespace(cluster: Cluster) -> str:
 
 
 def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:
-    """Return why there is no run of this name, and the next step. `find_record` reads the run's record."""
+    """Return why there is no run of this name, and what the user can do.
+
+    `find_record` reads the run's record.
+    """
     namespace, flags = cluster.target.namespace, cluster.target.helm_flags
     if is_being_replaced(cluster, release):
-        words = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
-        return f"{words}; try again in some seconds, or see `helm history {release} {flags}`"
+        gone = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
+        return f"{gone}; try again in some seconds, or see `helm history {release} {flags}`"
     if not _list(cluster, paths.of_kind("v1", "Secret", namespace), f"owner=helm,name={release}"):
-        if words := missing_namespace(cluster):
-            return words
-        words = f"{release}: there is no run of this name in namespace {namespace}"
-        return f"{words}; `helm distrain status {flags}` lists the existing runs"
+        if missing := missing_namespace(cluster):
+            return missing
+        unknown = f"{release}: there is no run of this name in namespace {namespace}"
+        return f"{unknown}; `helm distrain status {flags}` lists the existing runs"
     if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
         again = f"`helm distrain upgrade {release} --reuse-values {flags}` creates the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
             then = rest if recorded.has_finished(record) else again
-            return f"{release}: the run {ended}, as its record says, and its job was removed since; {then}"
-        words = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
-        return f"{words}; {again}"
+            return f"{release}: according to its record, the run {ended}; its job was removed since; {then}"
+        removed = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
+        return f"{removed}; {again}"
     words = f"{release}: is a Helm release, but has no job of distrain's chart"
-    return f"{words}; `helm status {release} {flags}` describes it"
+    return f"{words}; `helm status {release} {flags}` describes the release"
 
 
 def _replaces(pod: kube.Pod) -> bool:
-    """Tell whether the pod is still running and belongs to a hook with which Helm replaces a job."""
+    """Tell whether the pod is still running and belongs to a Helm hook that runs while Helm replaces a job."""
     hooks = (pod.metadata.annotations or {}).get(HOOK, "")
     return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
 
 
 def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:
-    """Return the metadata of the objects with these labels, or None if the user may not list them."""
+    """Return the metadata of the objects with these labels, or None if the user has no permission to list them."""
     query = f"{path}?{urlencode({'labelSelector': selector})}"
     try:
         return cluster.read_one(query, Found, "objects", METADATA_LIST).items or []

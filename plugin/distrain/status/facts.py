@@ -45,9 +45,9 @@ def facts_of(
     replaced: int | None = None,
     times: Sequence[TimedLog] = (),
 ) -> Facts:
-    """Return the facts about a run. `queue` and `replaced` are fields of Facts that come from other objects.
+    """Return the facts about a run. `queue` and `replaced` were found in other objects, and become fields of Facts.
 
-    `times` are the logs of `found` with the time of each line. The first log has the newest step.
+    `times` has the same logs as `found`, but with the time of each line. The first of these logs has the newest step.
     """
     pods = [pod for pod in found.pods if role_of(pod) in {role.component for role in lasting(job)}]
     last, wanted = (times[0].last if times else None), workers_wanted(job)
@@ -66,7 +66,10 @@ def facts_of(
 
 
 def without_pods(facts: Facts, found: JobState) -> Facts:
-    """Return the facts about a run whose pods may not be read. Its operator says whether it runs."""
+    """Return the facts about a run if the user has no permission to read its pods.
+
+    The operator's condition then decides whether it runs.
+    """
     is_running = condition(found.states[0], "Running") is not None
     return replace(facts, waits=not is_running, all_run=is_running, tells_steps=False)
 
@@ -120,7 +123,8 @@ def _end(found: JobState) -> str:
 def _restarts(last: Progress, logs: Sequence[TimedLog]) -> bool:
     """Tell whether the program has ended since its last step and is being started again in the same pod.
 
-    `last` is the last step, which is in the first log. A line of another log counts, unless it is older than the step.
+    `last` is the run's last step; the first of `logs` contains it. A restart in another log counts as well, unless its
+    line is older than the last step.
     """
     for number, log in enumerate(logs):
         after = after_last_step(log.text)

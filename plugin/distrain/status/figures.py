@@ -93,7 +93,10 @@ class TimedLog(Struct, frozen=True):
 
 
 def timed(text: str, behind: float = 0) -> TimedLog:
-    """Split a log that was read with times. The clock that wrote the times is `behind` seconds late."""
+    """Split a log that was read with times.
+
+    The clock that wrote the times is `behind` seconds behind, so this number is added to each time.
+    """
     stamps = [STAMP.match(line) for line in text.split("\n")]
     times = [_seconds(*each.groups()) if each else None for each in stamps]
     plain = STAMP.sub("", text)
@@ -102,7 +105,7 @@ def timed(text: str, behind: float = 0) -> TimedLog:
 
 
 def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: float) -> Figures:
-    """Return the figures that the logs contain. The first log has the newest step. `now` is in seconds since 1970."""
+    """Return the figures that the logs contain; `now` is in seconds since 1970. The first log has the newest step."""
     counted = _counted(logs, pods)
     log = next(iter(logs), None)
     if log is None or log.last is None:
@@ -111,16 +114,16 @@ def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: floa
 
 
 def clock(log: TimedLog, now: float) -> float:
-    """Return the current time.
+    """Return the current time: `now`, or the newest time in the log if that is later.
 
-    The result is later than `now` if the clock of the node is ahead of this machine's clock.
+    It is later if the node's clock is ahead of this machine's clock.
     """
     times = (log.last.unix_seconds if log.last else None, *log.times[-2:])
     return max([now, *(each for each in times if each is not None)])
 
 
 def freshness(log: TimedLog) -> float:
-    """Return for how many seconds after the last step line the rate in it counts as the current rate."""
+    """Return for how many seconds after the last step line the rate in that line still counts as the current rate."""
     return max(LONG_AGO, INTERVALS * _interval(log))
 
 
@@ -133,7 +136,7 @@ def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | Non
 
 
 def last_step(logs: Sequence[TimedLog | None]) -> float | None:
-    """Return the time of the last step of the run, which is in the first log."""
+    """Return the time of the run's last step. The first of `logs` must be the log that contains this step."""
     log = next(iter(logs), None)
     return last_time(log) if log else None
 
@@ -142,8 +145,8 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
     """Count the restarts and rescales of the run.
 
     Restarts and rescales are unknown if there are no pods, or if the log of a pod that has run is incomplete. Only the
-    last part of a long log is read, so earlier restarts and rescales in it are not counted. If a log begins with a
-    resumed checkpoint, it does not contain the lines of an earlier pod.
+    last part of a long log is read, so earlier restarts and rescales in it are not counted. If a log begins with a line
+    about a resumed checkpoint, it lacks the lines of an earlier pod.
     """
     may_have_logs = not pods or any(pod.status.phase in PHASES for pod in pods)
     told = [log for log in logs if log is not None and log.text.count("\n") < LINES]
@@ -165,9 +168,9 @@ def _earlier(log: TimedLog) -> int:
 
 
 def _goes_on(logs: Sequence[TimedLog]) -> bool:
-    """Tell whether only an earlier pod logged the first steps.
+    """Tell whether an earlier pod, whose log no longer exists, has made the first steps.
 
-    If so, a log begins with a resume, and no log begins with a step.
+    In this case a log begins with a resumed checkpoint, and no log begins with a step.
     """
     first = [found.group() for log in logs if (found := BEGINNING.search(log.text))]
     return any(line.startswith("resumed") for line in first) and not any(

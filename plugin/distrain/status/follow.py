@@ -87,10 +87,11 @@ def has_reached(run: Run, goal: str) -> bool:
     if step is not None and step >= wanted:
         return True
     if word == Word.SUCCEEDED and step is None:
-        words = f"the run has succeeded, but its last step is unknown, and so is whether it reached --for {goal}"
-        raise GoneError(f"{run.name}: {words}; name its record with --record, or wait for Succeeded")
+        words = f"the run has succeeded, but its last step is unknown, so perhaps it did not reach --for {goal}"
+        raise GoneError(f"{run.name}: {words}; give its record with --record, or wait with --for Succeeded")
     if word == Word.SUCCEEDED:
         raise GoneError(
-            f"{run.name}: the run has succeeded at step {step}, before --for {goal}; name a step that the run reaches"
+            f"{run.name}: the run has already succeeded, at step {step}, and did not reach --for {goal}; "
+            "give a step that the run reaches"
         )
     return False

@@ -86,7 +86,7 @@ def read(
 
 
 def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
-    """Kueue holds back some of these jobs. Return why it does not admit the first of them."""
+    """Return why Kueue does not admit the first job that it holds back, or an empty text if it holds back none."""
     workloads = [workload for uid in uids for workload in _workloads(cluster, namespace, uid)]
     conditions = [each for workload in workloads for each in workload.status.conditions or ()]
     held = [each for each in conditions if each.type == "QuotaReserved" and each.status == "False"]
@@ -129,7 +129,7 @@ def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
 def _of_plugins(cluster: Cluster, namespace: str, group: PodGroup) -> str:
     """Return why a plugin of Volcano does not admit the PodGroup.
 
-    Only an event says this, not the group's condition.
+    Only an event says why; the PodGroup's conditions do not.
     """
     path, selector = paths.of_kind("v1", "Event", namespace), f"involvedObject.uid={group.metadata.uid}"
     events = cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)

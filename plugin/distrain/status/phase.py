@@ -34,8 +34,8 @@ class Facts(Struct, frozen=True):
     `end` is `Succeeded`, `Failed`, or empty. `queue` is the name of the queue that holds the run back, or it is empty.
     `wanted` is the number of workers in the job's spec. `made` is the number of worker pods that exist. `trained` is
     the number of workers at the last step, or None before the first step after this start. `replaced` is the number of
-    workers of an older job that the run replaces, or None if there is no such job. `waits` means that a pod is missing,
-    has no node, or cannot be started. `all_run` means that every pod is running. `tells_steps` is False if the program
+    workers of an old job that this run is replacing, or None if there is none. `waits` means that a pod is missing, has
+    no node, or cannot be started. `all_run` means that every pod is running. `tells_steps` is False if the program
     writes no JSON lines.
     """
 

@@ -24,7 +24,8 @@ def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float
 
     `now` is the time by this machine's clock.
 
-    Kubelet is asked for the step lines of the last seconds, which it measures by its own clock.
+    The request asks kubelet for the step lines of the last few seconds. kubelet measures these seconds by the node's
+    clock.
     """
     made = last_time(ranks.first)
     if made is None or not ranks.speakers:
@@ -51,7 +52,10 @@ def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list
 
 
 def _text(cluster: Cluster, namespace: str, pod: kube.Pod, lines: int, since: int = 0) -> str:
-    """Return the last lines of a log, or an empty text if it cannot be read. Without a log, other evidence is used."""
+    """Return the last lines of a log, or an empty text if it cannot be read.
+
+    If the log is missing, other evidence shows what the rank waits for.
+    """
     try:
         name, container = pod.metadata.name, main_container(pod)
         return cluster.log(namespace, name, container, lines, timestamps=True, since=since)

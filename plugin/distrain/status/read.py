@@ -1,7 +1,7 @@
 """Read what explains the phase of a run: logs, events, and the queue or gang scheduler that holds the run back.
 
-An ordinary user may read all these objects in a namespace. For each kind of object that the user may not read, the
-result has a line that names the kind.
+An ordinary user may read all these objects in a namespace. The result has a line for each kind of object that the user
+has no permission to read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return what could be read of each run, by namespace and name. Raise ForbiddenError if no job may be read."""
+    """Return what could be read of each run, by namespace and name.
+
+    Raise ForbiddenError if the user has no permission to read any job.
+    """
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:
@@ -141,7 +144,7 @@ def _newest_first(
 def has_ended_job(objects: Iterable[LiveObject]) -> bool:
     """Tell whether a run's job has ended.
 
-    The Job that creates the key of a Plain run ends while the run starts, so it does not count.
+    For a Plain run, a separate Job creates the SSH key. It ends while the run starts, so it does not count.
     """
     jobs = [found[1] for found in objects if not is_keygen(found)]
     return any(condition(job, word) for job in jobs for word in ENDS)

@@ -38,7 +38,7 @@ def figures_of(record: Record, now: float) -> Figures:
 
 
 def counts_of(record: Record) -> dict[str, int | None]:
-    """Return how often the run was restarted and how often it was rescaled, by the names of these fields in Figures."""
+    """Return how often the run was restarted and rescaled, as a dict whose keys are names of fields of Figures."""
     starts, rescales = record.count("start"), record.count("rescale")
     return {
         "restarts": max(0, starts - 1) if starts <= LARGEST else None,
@@ -51,9 +51,10 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return the line of the last step, and before it the line of the start that made this step.
+    """Return two lines of the record: the `start` line of the process that made the last step, and that step's line.
 
-    If a later start begins at an earlier step, the step no longer counts.
+    If the program was started again later, but from an earlier step, return this later `start` line, and a line for the
+    step from which it started, because the run has to repeat the steps after that.
     """
     start = made_by = Line(event="start")
     step = Line(event="step")
@@ -68,10 +69,10 @@ def _last_step(record: Record) -> tuple[Line, Line]:
 
 
 def other_job(record: Record, name: str) -> str:
-    """Return the job that has written the record. Return an empty text if it may be the job of this name.
+    """If another job than `name` has written the record, return that job's name, otherwise an empty text.
 
-    The line of a start has the job's name; the name ends in a hash of the job's content. The name of a Plain job ends
-    in a suffix.
+    Each `start` line in the record has the job's name, which ends in a hash of the job's content. The suffix `-plain`
+    in the name of a Plain job is ignored.
     """
     jobs = [line.job.rpartition("-")[0] for line in record.of("start") if line.job]
     is_own = any(job.removesuffix(PLAIN_SUFFIX) == name.removesuffix(PLAIN_SUFFIX) for job in jobs)
@@ -107,10 +108,10 @@ def _end(record: Record) -> Line | None:
 
 
 def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:
-    """Return the rate of `size` ranks as a share of the total rate that as many single ranks would have.
+    """Return the efficiency: the rate of `size` ranks, divided by `size` times the rate of a single rank.
 
-    Without `size`, the rate and the number of ranks come from the last step in the record. The answer is None if no
-    single rank was ever measured with the record's current model and framework.
+    Without `size`, the rate and the number of ranks come from the last step in the record. Return None if the record
+    has no rate of a single rank with its current model and framework.
     """
     start, step = _last_step(record)
     if size is None:
@@ -123,7 +124,7 @@ def efficiency(record: Record, rate: float | None = None, size: int | None = Non
 
 
 def _single_rates(record: Record, present: Line) -> Iterator[float]:
-    """For each step that a single rank made with the current model and framework, yield the rate since its start."""
+    """Yield the mean rate in each step line of a single rank with the current model and framework."""
     start = Line(event="start")
     for line in record.lines:
         if line.event == "start":

@@ -47,12 +47,12 @@ class Observed(Struct, frozen=True):
     """The objects and logs of a run that were read.
 
     `objects` are the objects of the run's current job, and `replaced` are those of a job that is being deleted. `logs`
-    are the logs of the `speakers`. The first log has the newest step, if any log has one. The clock of the node with
-    that log is `behind` seconds late. `tails` are the last log lines of other ranks. These tails are read only if the
-    run seems to be stalled.
+    are the logs of the pods in `speakers`. If any log has a step, the log with the newest step comes first. `behind`
+    says by how many seconds the clock of that log's node is behind this machine's clock. `tails` are the last log lines
+    of other ranks. These tails are read only if the run seems to be stalled.
 
-    `has_pods` is False if the user may not read pods. `has_logs` is False if no log was asked for. `leaving` are pods
-    that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
+    `has_pods` is False if the user has no permission to read pods. `has_logs` is False if the caller asked for no logs.
+    `leaving` are pods that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
     """
 
     release: str
@@ -74,7 +74,7 @@ class Observed(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The pods of one role: how many are ready (None if they may not be read), and how many the job wants."""
+    """The pods of one role: how many the job wants, and how many are ready (None if pods could not be read)."""
 
     role: str
     ready: int | None
@@ -82,10 +82,10 @@ class Group(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """The status of a run. `unread` has one line for each thing that the user may not read.
+    """The status of a run. `unread` has one line for each thing that the user has no permission to read.
 
-    `efficiency` is the speed of the run, as a share of the total speed that as many single ranks would have.
-    `from_record` means that the figures come from the run's record, because the logs contain none.
+    `efficiency` is the run's speed, divided by the total speed of as many ranks that each train alone. `from_record`
+    means that the figures come from the run's record, because the logs contain none.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Run(Struct, frozen=True):
 
 
 def lacks_logs(seen: Observed, run: Run) -> bool:
-    """A run has ended or is suspended. Tell whether its pods are gone, and with them the logs of its steps."""
+    """Tell whether a run that has ended or is suspended has no pods any more, and so no logs of its steps."""
     is_over = run.has_ended or run.phase.word == Word.SUSPENDED
     return is_over and seen.has_pods and not seen.pods and run.figures.step is None
 
@@ -186,7 +186,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
 
 
 def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) -> Facts:
-    """Return the facts that decide the phase, as far as the pods and logs may be read."""
+    """Return the facts that decide the phase, as far as the user has permission to read pods and logs."""
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced, logs)
     facts = facts if seen.has_pods else without_pods(facts, found)
@@ -202,9 +202,9 @@ def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
 
 
 def _unknown(seen: Observed, job: Job, step: float | None) -> str:
-    """Say that the steps of the trainer are unknown.
+    """Say why the steps of the trainer are unknown.
 
-    Return an empty text if a log was read or the program logs no steps.
+    Return an empty text if the steps are known, all logs could be read, or the program logs no steps.
     """
     if not tells_steps(job) or (seen.has_logs and None not in seen.logs) or step is not None:
         return ""
@@ -212,7 +212,11 @@ def _unknown(seen: Observed, job: Job, step: float | None) -> str:
 
 
 def _state(seen: Observed, place: Place, step: float | None) -> JobState:
-    """Return the state of the run. Of events and of other pods' lines, include only those since its last `step`."""
+    """Return the state of the run.
+
+    `step` is the time of the run's last step. Leave out older events. Also leave out older log lines, except those of
+    the first pod in `seen.speakers`.
+    """
     states = [workload for _, workload in in_order(seen.objects)]
     events = seen.events if step is None else events_since(seen.events, step)
     told = [
@@ -246,7 +250,7 @@ def _shown(told: Figures, phase: Phase) -> Figures:
 def _with_counts(told: Figures, record: Record) -> Figures:
     """Take the restarts and rescales from the record, which is complete.
 
-    If the logs show more, take them from the logs.
+    If the logs show a higher number, take that number.
     """
     counts = recorded.counts_of(record)
     known = {name: (number, getattr(told, name)) for name, number in counts.items()}

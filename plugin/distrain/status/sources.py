@@ -29,10 +29,13 @@ Versions = Mapping[str, str]
 
 
 class Unread(list[str]):
-    """Has one line for each thing that the user may not read."""
+    """Has one line for each thing that the user has no permission to read."""
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Call `read`. Return `otherwise` if the user may not read the objects, or if the cluster has no such kind."""
+        """Call `read`. Call `read` and return its result.
+
+        Return `otherwise` if the user has no permission to read the objects, or if the cluster has no such kind.
+        """
         try:
             return read()
         except ForbiddenError as error:

@@ -1,8 +1,8 @@
 """Edit values files without losing their comments. The comment lines above a key belong to the key.
 
 PyYAML finds the first and the last line of each key, and this module moves these lines unchanged. So quotes,
-indentation and every comment remain as the user wrote them. (ruamel.yaml attaches the comment above a key to the key
-before it. So a key that is inserted or moved would gain a comment of the neighbouring key, or lose its own.)
+indentation and every comment remain as the user wrote them. (ruamel.yaml stores the comment above a key with the
+previous key. So when a key is inserted or moved, the key could lose its comment or get another key's comment.)
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Schema = Mapping[str, Any]
 class Entry(Struct):
     """A key with all of its lines, without its parent's indentation: the comments above it, and its own lines.
 
-    If the value is a mapping in block style that the schema knows, `lines` has the key's line and `section` the
-    content. `is_close` is true if the key is new, or if it was the first key. Such a key needs an empty line above it
-    if the file has empty lines between its keys.
+    If the value is a mapping in block style, and the schema knows it, `lines` has only the line of the key, and
+    `section` has the content. `is_close` is true for a key that may lack an empty line above it: a new key, or the
+    file's first key. Such a key gets an empty line above it if the file has empty lines between its keys.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Section(Struct):
             self.entries.remove(entry)
 
     def merge(self, other: Section) -> None:
-        """Merge a later file into this file as Helm does: mappings are merged, and all other values are replaced."""
+        """Merge a later file into this file by Helm's rules: mappings are merged, and all other values are replaced."""
         self.tail += other.tail
         for entry in other.entries:
             mine = self.get(entry.name)
@@ -244,7 +244,10 @@ def _unfolded(node: yaml.MappingNode, source: str) -> Section:
 
 
 def _value_node(lines: Sequence[str]) -> yaml.Node | None:
-    """Return the node of the second key's value. The first key comes from `_stubs`."""
+    """Return the YAML node of the second key's value.
+
+    `lines` contain two keys: the key `_` from `_stubs`, which only defines anchors, and the key whose value is wanted.
+    """
     node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     return node.value[1][1] if isinstance(node, yaml.MappingNode) else None
 
@@ -273,7 +276,7 @@ def _comments_at_end(lines: Sequence[str]) -> list[str]:
 def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
     """Split the comments at the last empty line.
 
-    Those before it are about the whole file, and those after it about the first key.
+    The comments before that line are about the whole file, and the comments after it are about the first key.
     """
     cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
     return _trimmed(above[: cut + 1]), above[cut + 1 :]

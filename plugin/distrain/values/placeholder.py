@@ -1,4 +1,4 @@
-"""Define placeholders: `init` writes one if it finds no image, and `import` if it finds no program.
+"""Define the placeholders that `init` writes if it finds no image, and `import` if it finds no program.
 
 Refuse values with them.
 """

@@ -1,7 +1,7 @@
 """Check merged values against the chart's schema, and report mistakes in plain words.
 
-Helm checks the same schema when it renders the chart. But its messages name JSON pointers and regular expressions, and
-no next step. All rules are in the schema, so this module names no values of the chart.
+Helm checks the same schema when it renders the chart. But Helm's messages name JSON pointers and regular expressions,
+and no next step. All rules are in the schema, so this module names no values of the chart.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return the description, the examples and the default that are next to the $ref to the value's rule."""
+    """Return the description, the examples and the default of the value.
+
+    The schema has them beside the $ref to the rule.
+    """
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:
@@ -156,7 +159,7 @@ def _retype(fault: Fault, needed: Iterable[str]) -> str:
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
         if abs(int(found[:LONGEST_NUMBER])) > LARGEST:
-            return ". It is too large; write a smaller number"
+            return ". The number is too large; write a smaller number"
         return f". Write {found} without quotes, and with --set in place of --set-string"
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
         return (
@@ -217,7 +220,7 @@ def _described(fault: Fault) -> str:
 
 
 def _all_forms(fault: Fault) -> str | None:
-    """If a value is a number or one special word, return all of its examples."""
+    """If a value must be a number or one special word, return all examples of the value, joined by "or"."""
     is_word = fault.rule == "pattern" and re.fullmatch(r"\^\w+\$", str(fault.limit))
     return " or ".join(map(_shown, fault.entry.get("examples") or [])) if is_word else None
 

@@ -1,4 +1,4 @@
-"""Find the value of the chart that names an object which a pod needs."""
+"""Find which value of the chart (such as s3.secretName) names an object that a pod needs."""
 
 from __future__ import annotations
 

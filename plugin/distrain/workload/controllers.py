@@ -1,7 +1,8 @@
-"""Add to a job's pod templates those fields from controllers that the scheduler or the API server reads.
+"""Add to a job's pod templates the fields that controllers will set, if the scheduler or the API server reads them.
 
-schemas/kinds.yaml lists what operators add. What Kubernetes adds was read in the source of v1.34.4. Volumes are not
-added here, because controllers add only volumes for ConfigMaps and Secrets that they create themselves.
+schemas/kinds.yaml lists what operators add. The fields that Kubernetes itself adds are listed in this module, and were
+taken from the source of v1.34.4. Volumes are not added here: controllers add only volumes for ConfigMaps and Secrets
+that they create themselves, and the scheduler ignores such volumes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Added(Struct, frozen=True):
 
     `labels` override the template's. `varying` are the keys of labels whose values differ between pods, or are unknown
     before the pods exist. `port` is a default port of the container named `container`, otherwise of the first
-    container. With hostNetwork it is a port of the node. `creates` are the objects that the controller creates for the
+    container. With hostNetwork, it is also a host port. `creates` are the objects that the controller creates for the
     pods. If the controller creates another object that owns the pods, this object is included.
     """
 

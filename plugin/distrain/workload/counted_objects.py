@@ -1,4 +1,4 @@
-"""List the objects that a manifest creates and that quotas count, except for pods and their owners."""
+"""List the objects in a manifest that quotas count, except for pods and the objects that own pods."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Service(Kube):
 
 
 def of_manifest(items: Iterable[Item], origin: str, holds_pods: Callable[[Item], bool]) -> list[CountedObject]:
-    """Return those objects of the manifest that exist when the pods are created. Leave out objects that create pods."""
+    """Return the manifest's objects that exist when the pods are created. Leave out objects that create pods."""
     others = [item for item in items if documents.is_made_before(item) and not holds_pods(item)]
     counted = [item for item in others if item.get("kind") not in NOT_COUNTED]
     return documents.each_of([(documents.name_of(item), item) for item in counted], origin, _counted)
@@ -71,8 +71,9 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
 
 
 def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedObject]:
-    """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record in exchange.
+    """Yield the object in which Helm records a revision of a release.
 
+    Yield nothing if Helm deletes an older record at the same time, because the number of objects then stays the same.
     `history_max` is the number of revisions that Helm keeps; 0 means all. Revision 0 means that the number of the next
     revision is unknown.
     """

@@ -76,7 +76,7 @@ def key_of(item: Mapping[str, Any]) -> tuple[str, ObjectName]:
 def storage_of(items: Iterable[Mapping[str, Any]], origin: str) -> tuple[Any, ...]:
     """Return the claims, volumes and storage classes of a manifest.
 
-    Raise ValuesError if one of them has another form.
+    Raise ValuesError if one of them does not have the form of its kind.
     """
     found = [(documents.name_of(dict(item)), item) for item in items if item.get("kind") in STORAGE]
     return tuple(documents.each_of(found, origin, _converted))

@@ -1,6 +1,6 @@
-"""Set those defaults of the API server in a new pod that the scheduler or Pod Security admission reads.
+"""Set the API server's defaults in a new pod, but only in fields that the scheduler or Pod Security admission reads.
 
-Requests of containers that default to limits are set in pods/pod_requests.py.
+If a container has a limit but no request, pods/pod_requests.py uses the limit as the request, as the API server does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stored(spec: Spec) -> Spec:
 def _tolerations(spec: kube.PodSpec) -> Iterator[kube.TemplateToleration]:
     """Yield the tolerations for unreachable and not-ready nodes, unless the pod already tolerates these taints.
 
-    With these tolerations, a pod may stay for five minutes on an unreachable node or one that is not ready.
+    With these tolerations, a pod stays for five minutes on a node that has become unreachable or not ready.
     """
     for taint in LOST:
         if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):

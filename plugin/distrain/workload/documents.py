@@ -60,10 +60,10 @@ def objects(manifest: str, origin: str) -> list[Item]:
 
 
 def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
-    """Give names to the objects that have only a generateName. Return all objects, and the new names in words.
+    """Give names to the objects that have only a generateName. Return all objects, and a text about each new name.
 
-    The API server appends five random letters and digits. None of these is a 0,
-    so it never generates a name such as this function chooses, which ends in x0001.
+    To a generateName, the API server appends five random letters and digits, but never a 0. The names that this
+    function chooses end in x0001, x0002, and so on, so the API server cannot generate the same names.
     """
     named: list[Item] = []
     generated: list[str] = []
@@ -86,7 +86,7 @@ def refuse_nameless(items: Iterable[Item], origin: str) -> None:
 
 
 def refuse_twice(items: Iterable[Item], origin: str) -> None:
-    """Raise ValuesError for objects that the manifest contains twice, because one would replace or refuse the other."""
+    """Raise ValuesError if the manifest contains an object twice: the second would replace the first or be refused."""
     named = Counter(filter(None, map(_identity, items)))
     twice = [
         f"{kind} {name}" + f" of namespace {namespace}" * bool(namespace)
@@ -121,7 +121,10 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 
 def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
-    """Convert an object. Raise FormError if the object has another form, or if one of its amounts is not a quantity."""
+    """Convert an object.
+
+    Raise FormError if the object does not have the form of its kind, or if one of its amounts is not a quantity.
+    """
     found = form.converted(item, kind)
     try:
         form.refuse_odd_amounts(found)
@@ -143,7 +146,7 @@ def hook_of(item: Item) -> str | None:
 
 
 def is_made_before(item: Item) -> bool:
-    """Tell whether an object exists when the job's pods are created. Helm deletes some hooks before that."""
+    """Tell whether an object exists when the job's pods are created. Helm may delete a hook before that."""
     hook = hook_of(item)
     return hook is None or ("pre-install" in hook and "hook-succeeded" not in _annotations(item).get(HOOK_DELETION, ""))
 
@@ -182,9 +185,9 @@ def _is_list(document: Item) -> bool:
 
 
 def _item_type(document: Item) -> Item:
-    """Return the apiVersion and the kind for items that have none: a JobList contains items of kind Job.
+    """Return the apiVersion and the kind for items of a list that have none.
 
-    A plain `List` does not imply a type for its items.
+    For example, the items of a JobList are Jobs. A plain `List` does not imply a type for its items.
     """
     kind = document["kind"].removesuffix("List")
     return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}

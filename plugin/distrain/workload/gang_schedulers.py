@@ -1,7 +1,8 @@
-"""Tell which gang schedulers a job needs, and which API shows that the cluster has one of them.
+"""Tell which gang schedulers a job needs, and which API a cluster serves if it has one of them.
 
-Only their APIs show this: every user may discover APIs, but a running scheduler has no object with a known name. The
-PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
+A cluster has a gang scheduler if it serves the scheduler's API. Every user may ask which APIs the cluster serves. The
+scheduler's own pods cannot be looked up instead, because their names are unknown. The PodGroups of Volcano and
+scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from distrain.workload.manifest import Job
 
 
 class GangScheduler(Struct, frozen=True):
-    """A gang scheduler or queue: its name in a sentence, an API of its own, and the usual name of its scheduler."""
+    """A gang scheduler or queue: its name in messages, the API that shows it, and its usual schedulerName."""
 
     name: str
     group: str
@@ -45,8 +46,8 @@ PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
     """Return the gang schedulers that the job's pods need.
 
-    The cluster must have one scheduler of each returned tuple. A Kubeflow resource only asks for a gang; flags of the
-    operator choose the scheduler.
+    Each returned tuple has alternatives: the cluster must have at least one scheduler of the tuple. A Kubeflow resource
+    only asks for a gang; flags of the operator choose the scheduler.
     """
     names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
     found = [each for each in PLACING if each.scheduler in names or each.group in groups]
@@ -78,6 +79,6 @@ def queues(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def read(job: Job) -> list[GangScheduler]:
-    """Return the gang schedulers and queues whose APIs make a difference for the job."""
+    """Return the gang schedulers and queues that the job needs, and whose APIs the cluster must therefore serve."""
     found = [each for choice in needed(job) for each in choice]
     return [*found, KUEUE] if any(queues(job)) else found

@@ -17,7 +17,7 @@ from distrain import kube
 class InitContainer(Struct, frozen=True):
     """A container that an operator adds to the pods of a role.
 
-    With `beside`, the operator adds the container only if the job also has that role.
+    If `beside` names another role, the operator adds the container only to jobs that also have that role.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Ends(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """One API version of a kind, with the facts about the kind and about the version's first operator."""
+    """One API version of a kind, with the facts about the kind and about the first operator in `operators`."""
 
     kind: str
     name: str
@@ -74,7 +74,7 @@ class Version(Struct, frozen=True, rename="camel"):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """A kind of job. For each role, `roles` has its key in the replica specs."""
+    """A kind of job. `roles` maps each role to its key in the replica specs of the job."""
 
     name: str
     roles: dict[str, str]
@@ -96,9 +96,10 @@ class Kind(Struct, frozen=True, rename="camel"):
 
 
 class Facts(Struct, frozen=True):
-    """The content of the file.
+    """The content of schemas/kinds.yaml.
 
-    `choices` has the kinds by strategy and framework, and `roles` the section of the values by role.
+    `choices` has the names of kinds by strategy and framework. `roles` has, for each role, the section of the chart's
+    values.
     """
 
     choices: dict[str, dict[str, list[str]]]
@@ -115,9 +116,10 @@ def _kind(facts: dict[str, Any]) -> Kind:
 
 
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts about a version.
+    """Merge all facts about one API version of a kind.
 
-    Facts about a version override facts about the kind, which override facts about its first operator.
+    The facts come from three entries of kinds.yaml: the version, the kind, and the first operator in the version's list
+    `operators`. A fact of the version overrides the kind's, which overrides the operator's.
     """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}

@@ -1,6 +1,6 @@
-"""Name the parts of a manifest that no check judges.
+"""Name the parts of a manifest that no check considers.
 
-These are objects that may create pods or decide about pods, and fields of pods that Kubernetes does not know.
+These are objects that may create pods or affect pods, and pod fields that Kubernetes does not know.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GROUPS = frozenset(
 
 
 def is_custom(found: Resource) -> bool:
-    """Tell whether neither Kubernetes nor distrain knows the kind.
+    """Tell whether the kind is unknown to Kubernetes and to distrain.
 
     The controller of an unknown kind may create any objects.
     """
@@ -45,7 +45,10 @@ def is_custom(found: Resource) -> bool:
 
 
 def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:
-    """Yield the objects and the fields that are not judged. `holds_pods` tells whether an object's pods are judged."""
+    """Yield the objects and the fields that no check considers.
+
+    `holds_pods` tells whether an object has pods that the check considers.
+    """
     for item in items:
         name = name_of(item)
         if holds_pods(item):

@@ -43,7 +43,7 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
 
 
 def in_order(objects: Sequence[LiveObject]) -> list[LiveObject]:
-    """Sort the objects of a job so that the job ends when the first object ends."""
+    """Sort the objects of a job. The first one is the main object: when it ends, the job ends."""
     return sorted(objects, key=lambda found: follows_main(found[0]))
 
 

@@ -57,10 +57,10 @@ class PodRole(Struct, frozen=True):
     """Equal pods of a job, in the form in which their controller will create them.
 
     `component` is the value of their label app.kubernetes.io/component. `varying` are keys of labels whose values
-    differ between pods or are unknown before the pods exist. `labels` lacks the keys in `varying`. `namespace` is empty
-    if the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the
-    specs of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the role's first pod.
-    `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
+    differ between pods or are unknown before the pods exist. `labels` leaves out the labels in `varying`. `namespace`
+    is empty if the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates`
+    are the specs of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the first pod's
+    number. `workload` is the object with the pod template, and `template` its spec, as in the manifest.
     """
 
     name: str
@@ -99,10 +99,10 @@ class Job(Struct, frozen=True):
 
     The job ends when the first of its resources ends. If `from_chart` is true, distrain's chart has rendered the pods,
     so messages can name the chart's values. `created` are the objects that the manifest or the operators create.
-    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not
-    judged and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator
-    creates and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
-    generates. `too_large` are the objects that cannot be stored.
+    `slots` is the number of ranks per worker, or None if the program decides it. `left_out` names objects that no check
+    considers and that may create pods. `policies` are the manifest's. `objects` are the objects, apart from pods and
+    `resources`, that quotas count and that the manifest or an operator creates. `generated` names objects whose names
+    the API server generates. `too_large` are the objects that cannot be stored.
     """
 
     resources: tuple[Resource, ...]
@@ -123,7 +123,7 @@ class Job(Struct, frozen=True):
 
     @property
     def main(self) -> PodRole:
-        """Return the main role, which is the workers, or without workers the role with the most pods."""
+        """Return the main role: the workers or, in a job without workers, the role with the most pods."""
         workers = [role for role in self.roles if role.name == WORKER]
         return workers[0] if workers else max(reversed(self.roles), key=lambda role: role.replicas)
 
@@ -132,7 +132,7 @@ class Job(Struct, frozen=True):
         return tuple(role for role in self.roles if role is not self.main)
 
     def of_release(self, name: str, revision: int = 0, history_max: int = 0) -> Job:
-        """Return the job with the object in which Helm records this revision of the release."""
+        """Return the job, together with the object in which Helm records this revision of the release."""
         return replace(self, objects=(*self.objects, *counted_objects.of_release(name, revision, history_max)))
 
     def in_namespaces(self, namespace: str) -> Job:
@@ -161,7 +161,7 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Return how many ranks are outside of the main role. workers.replicas includes the Master of a PyTorchJob."""
+        """Count the ranks that workers.replicas includes but that are not workers: the Master of a PyTorchJob."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
     @property
@@ -175,8 +175,8 @@ class Job(Struct, frozen=True):
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
-    Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job or if
-    Kubernetes would refuse it. With `judges_all`, other resources with pods and repeated objects are errors, too.
+    Leave out Helm hooks, as they run before or after the job. Raise ValuesError if there is no job or Kubernetes would
+    refuse it. With `judges_all`, also refuse other objects if they create pods, have no name or occur twice.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -227,7 +227,7 @@ def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
 
 
 def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
-    """Raise ValuesError if a resource creates pods that are not judged, because the job may not fit beside them."""
+    """Raise ValuesError if a resource creates pods that the check ignores: beside them, the job may not fit."""
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
@@ -258,7 +258,7 @@ def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[Counte
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
-    """Convert an object that creates pods. Raise FormError if the object has another form or has no pods."""
+    """Convert an object that creates pods; raise FormError if its form is not that of its kind, or it has no pods."""
     item = controllers.understood(item)
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
@@ -306,7 +306,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
-    """Return the owner of the pods and the spec of each role. A kind without roles has one role without a name."""
+    """Return the owner of the pods and the spec of each role. A kind without roles has one unnamed role."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
@@ -345,7 +345,7 @@ def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.Workload
 
 
 def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
-    """Raise ValueError for an amount that is not a quantity, even if the pod's request does not include it."""
+    """Raise ValueError for an amount that is not a quantity, even in fields that do not count for the pod's request."""
     all_thousandths(spec.overhead)
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
     for resources in (spec.resources, *(container.resources for container in containers)):
@@ -388,7 +388,7 @@ def place_of(role: PodRole) -> int:
 
 
 def follows_main(resource: Resource) -> bool:
-    """Return False for the job's main resource (a Kubeflow job or the launcher's Job), so that it is sorted first."""
+    """Return False for the job's main resource (a Kubeflow job or the launcher's Job), which is then sorted first."""
     return resource.kind not in REPLICAS and not resource.name.endswith("-launcher")
 
 

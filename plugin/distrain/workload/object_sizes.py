@@ -106,7 +106,7 @@ def _decoded_size(text: str) -> int:
 
 
 def stored_size(item: Item) -> int:
-    """Return a lower bound for the object's bytes in etcd, without those fields that the API server adds.
+    """Return a lower bound for the object's size in etcd, in bytes. Fields that the API server adds are not counted.
 
     Kubernetes stores objects of its own kinds in protobuf, which contains no field names. Kubernetes stores all other
     objects as JSON.

@@ -28,7 +28,10 @@ FORMS: Mapping[tuple[str, str], type[Any]] = {
 
 
 class Policies(Struct, frozen=True):
-    """The policies in a manifest, in the order of FORMS. Here, the namespace of an object may still be empty."""
+    """The policies in a manifest, in the order of FORMS.
+
+    The namespace of an object is still empty if the manifest does not name it.
+    """
 
     namespaces: tuple[kube.Named, ...] = ()
     quotas: tuple[ResourceQuota, ...] = ()
@@ -41,7 +44,7 @@ class Policies(Struct, frozen=True):
         return {each.metadata.name: each.metadata.labels or {} for each in self.namespaces}
 
     def in_namespaces(self, namespace: str) -> Policies:
-        """Return the policies with a namespace for each quota and LimitRange: its own, otherwise `namespace`."""
+        """Return a copy in which each quota and LimitRange without a namespace has the namespace `namespace`."""
         quotas, ranges = _in(self.quotas, namespace), _in(self.limit_ranges, namespace)
         return replace(self, quotas=quotas, limit_ranges=ranges)
 
@@ -53,7 +56,7 @@ class Policies(Struct, frozen=True):
 
 
 def policies_of(items: Iterable[Item], origin: str) -> Policies:
-    """Return the policies among the objects of a manifest; raise ValuesError if one of them has another form."""
+    """Return the policies of a manifest; raise ValuesError if one of them does not have the form of its kind."""
     named = [(documents.name_of(item), item) for item in items if is_policy(item)]
     found = documents.each_of(named, origin, _parsed)
     return Policies(*(tuple(each for each in found if isinstance(each, kind)) for kind in FORMS.values()))
@@ -77,5 +80,5 @@ def _in(items: Iterable[T], namespace: str) -> tuple[T, ...]:
 
 
 def _last_of(items: Iterable[T]) -> list[T]:
-    """For each name, return the last object that has it, because it replaces the others."""
+    """If several objects have the same name, keep only the last one, because it replaces the others in the cluster."""
     return [*{each.metadata.name: each for each in items}.values()]

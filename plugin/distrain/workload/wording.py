@@ -1,4 +1,4 @@
-"""Name a job's pods and amounts in messages, by the path of the chart's value, or otherwise by the role."""
+"""Name a job's pods and amounts in messages: by the path of the chart's value or, without such a value, by the role."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Wording(Struct, frozen=True):
         return f"{section}.{key}" if section and key else section or role.name
 
     def shared_place(self, role: PodRole, key: str, of: Callable[[kube.TemplateSpec], object]) -> str:
-        """Return the path of the value for a role.
+        """Return the path of the role's value, for a message.
 
-        If the value applies to all pods, return the path at the top level.
+        If all roles have the same value, return the path at the top level.
         """
         found = {of(each.spec) for each in self.job.roles if each.replicas}
         if self.job.from_chart and len(self.job.roles) > 1 and found == {of(role.spec)}:
@@ -57,7 +57,7 @@ class Wording(Struct, frozen=True):
         return self.place(role, key)
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
-        """For a message about a requested amount, return its subject, and the name of the value to lower."""
+        """Return two parts of a message about a requested amount: its subject, and the name of the value to lower."""
         keys = {"cpu": "cpu", "memory": "memory"}
         if self.section(role) == "workers":
             keys[self.gpu_resource] = "gpus"
@@ -67,14 +67,14 @@ class Wording(Struct, frozen=True):
         return self.place(role), "the request"
 
     def size(self, role: PodRole) -> tuple[str, str]:
-        """For a message about the number of pods, return its subject, and the name of the value to lower."""
+        """Return two parts of a message about the number of pods: its subject, and the name of the value to lower."""
         if self.section(role) in ("workers", "servers"):
             path = self.place(role, "replicas")
             return path, path
         return role.name, "the number"
 
     def size_of(self, pods: int) -> int:
-        """Convert a number of main pods to the number in the values, where a PyTorchJob's Master counts as a worker."""
+        """Convert a number of main pods to the number in the values; for a PyTorchJob, this adds the Master."""
         return pods + (self.job.ranks_beside if self.job.from_chart else 0)
 
     def main_pods(self) -> str:

@@ -1,1 +1,1 @@
-"""Read and write YAML as kubectl does."""
+"""Read and write YAML by the same rules as kubectl."""

@@ -30,7 +30,7 @@ class _Open:
         return f"{self.path}.{self.key}" if self.path else str(self.key)
 
     def pass_over(self) -> None:
-        """Record that a value has ended, or that a key has ended which is itself a list or a mapping."""
+        """Record the end of a value, or the end of a key that is itself a list or a mapping."""
         self.entries += 1
         self.key = "" if self.is_block and self.key is None else None
 

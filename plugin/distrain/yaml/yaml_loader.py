@@ -1,7 +1,8 @@
 """Load YAML in the same way as kubectl and Helm.
 
 Both use go-yaml v2 and convert the result to JSON. So keys are text, `y` and `no` are booleans, dates and `12:30` are
-text, and a repeated key overrides the earlier one. PyYAML reads each of these differently, except for the repeated key.
+text, and a repeated key overrides the earlier one. Without the changes in this module, PyYAML would read all of these
+differently, except for repeated keys.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Loader(_Base):  # type: ignore[misc]
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
         """Return the mappings that the key `<<` merges.
 
-        If the key merges a list, the first mapping takes precedence.
+        If `<<` merges a list of mappings that contain the same key, the first of these mappings wins.
         """
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
@@ -163,7 +164,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def mistake(error: Exception) -> str:
-    """Return at which position a text stops being YAML, and what to do."""
+    """Return the position in a text at which the YAML is wrong, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         return "it is not YAML: it contains a control character or is not UTF-8; save it as plain text"
@@ -197,9 +198,10 @@ def _integer(plain: str) -> int:
 
 
 def _refuse_depth(text: str) -> None:
-    """Raise RecursionError for a text that is nested too deeply. With libyaml, PyYAML crashes at some thousand levels.
+    """Raise RecursionError for a text that is nested too deeply.
 
-    A text is parsed for this only if it could be nested too deeply.
+    With libyaml, PyYAML would crash at a few thousand levels. To save time, a text is parsed for this only if its
+    brackets or its indentation can be nested that deeply.
     """
     depth = deepest = 0
     for bracket in BRACKETS.findall(text):
@@ -246,7 +248,7 @@ def _refuse_aliases(text: str) -> None:
 def _is_excessive(nodes: int, repeated: int) -> bool:
     """Tell whether go-yaml refuses a document.
 
-    The document has `nodes` nodes with its aliases replaced, `repeated` of them by aliases.
+    When all aliases are replaced, the document has `nodes` nodes, of which `repeated` come from aliases.
     """
     # gopkg.in/yaml.v2 decode.go: unmarshal, allowedAliasRatio
     growth = min(max((nodes - 400_000) / 3_600_000, 0), 1)

@@ -41,9 +41,9 @@ _BlockDumper.add_representer(str, _BlockDumper.represent_block)
 
 
 def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
-    """Return the documents as YAML. `options` are PyYAML's options for their form, and the keys keep their order.
+    """Return the documents as YAML. `options` are PyYAML's options, for example for the width.
 
-    With `blocks`, a text of several lines begins on its own line, below its key.
+    The keys keep their order. With `blocks`, a text of several lines begins on its own line, below its key.
     """
     dumper = _BlockDumper if blocks else _Dumper
     return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

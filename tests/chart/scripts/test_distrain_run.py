@@ -248,8 +248,8 @@ def test_program_that_stops_with_another_pods_starts_again_without_counting(benc
 
     follow(
         process,
-        "the program stopped although this pod was not asked to stop; starting again, which does not count "
-        "as a restart",
+        "the program stopped although this pod was not asked to stop; starting it again, which does not "
+        "count against job.maxRestarts",
     )
     assert process.wait(timeout=300) == 0
 

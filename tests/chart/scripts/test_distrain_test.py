@@ -152,7 +152,7 @@ def test_pods_that_do_not_fit_end_the_test_with_advice(kube: Kube) -> None:
     assert code == 10
     assert errors == (
         "distrain: test.workers: no node has room for run1-test-worker: 0/1 nodes are available: 1 Insufficient "
-        "nvidia.com/gpu. The test needs 2 workers with 4 free nvidia.com/gpu each; lower test.workers, or run helm "
+        "nvidia.com/gpu. Each of the test's 2 workers needs 4 free nvidia.com/gpu; lower test.workers, or run helm "
         "test while the job is not running\n"
     )
     assert time.monotonic() - started > 3

@@ -52,7 +52,7 @@ def assert_summed(namespace: Namespace, helm: Path, kind: dict[str, str]) -> Non
     wait_until("the test's end", lambda: len(_of_the_test(namespace)) == 1, seconds=30, pause=1)
     (pod,) = namespace.get("pods -l app.kubernetes.io/component=test")
     message = pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
-    assert message == "all-reduce is right on 2 ranks"
+    assert message == "all-reduce is right on 2 ranks: each rank got the correct sums"
     client.kubectl("-n", namespace.name, "delete", "pod", pod["metadata"]["name"])
 
 

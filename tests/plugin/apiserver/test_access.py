@@ -169,9 +169,9 @@ def test_valid_id_token_is_sent(secure: FakeApi, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        pytest.param({"id-token": _id_token(time.time())}, "has expired; log in again, or renew it with", id="expired"),
+        pytest.param({"id-token": _id_token(time.time())}, "has expired; log in again, or let kubectl", id="expired"),
         pytest.param(
-            {"refresh-token": "r"}, "has expired; log in again, or renew it with `kubectl version`", id="none"
+            {"refresh-token": "r"}, "has expired; log in again, or let kubectl renew it: `kubectl version`", id="none"
         ),
         pytest.param({"id-token": "secret.secret.secret"}, "is not a JSON Web Token; log in again", id="no-json"),
         pytest.param({"id-token": "secret"}, "is not a JSON Web Token; log in again", id="no-parts"),
@@ -249,9 +249,9 @@ def test_pods_renewed_token_is_used(
         pytest.param({"server": ""}, {}, "context fake has no server; set clusters.cluster.server", id="no-server"),
         pytest.param({"server": "ftp://a"}, {}, 'server "ftp://a" is not a URL; write https://HOST:PORT', id="no-url"),
         pytest.param({}, {"as-groups": ["a"]}, "a group needs a user", id="groups-alone"),
-        pytest.param({"proxy-url": "socks5://a:1"}, {}, "proxy-url: a proxy of socks5:// is not supported", id="socks"),
+        pytest.param({"proxy-url": "socks5://a:1"}, {}, "proxy-url: a proxy with socks5:// is not", id="socks"),
         pytest.param(
-            {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy of https:// is not supported", id="tls-proxy"
+            {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy with https:// is not supported", id="tls-proxy"
         ),
         pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is not the URL of a proxy", id="proxy-with-a-space"),
         pytest.param(

@@ -61,7 +61,7 @@ def test_replaced_job_is_a_comment_with_the_steps_that_are_lost(plan_of: PlanOf)
     outcome = plan_of(_with(trainer={"steps": 900}), "-o", "markdown")
 
     lines = outcome.out.splitlines()
-    lost = "all steps made so far: the new job trains from the start, as no checkpoint outlives its pods"
+    lost = "all steps made so far: the new job trains from the start, because no checkpoint outlives its pods"
     assert lines[0] == "### `run1`: a new job replaces the running one"
     assert lines[-2:] == ["- **GPUs:** 8 before, 8 after (unchanged), `nvidia.com/gpu`", f"- **Lost:** {lost}"]
 
@@ -165,7 +165,8 @@ def test_change_that_nothing_applies_is_refused_in_the_comment_too(plan_of: Plan
 
     assert (outcome.code, outcome.out.splitlines()[0]) == (2, "### `run1`: would be refused")
     assert "- **Refused:** podLabels: MPIJob run1: " in outcome.out
-    assert "Remove it from git, let the tool that applies it delete it" in outcome.err.replace("or remove", "Remove")
+    told = outcome.err.replace("or remove", "Remove")
+    assert "Remove the release from git, wait until the tool that applies it has deleted it" in told
 
 
 def test_plan_is_also_text_and_json(plan_of: PlanOf) -> None:
@@ -218,7 +219,7 @@ def test_files_of_from_are_merged_in_order(run: Run, cluster: FakeApi, tmp_path:
     [
         pytest.param({"wrokers": {}}, BEFORE, "--from: wrokers: ", id="values-before-that-the-schema-refuses"),
         pytest.param(BEFORE, {"wrokers": {}}, "wrokers: ", id="values-after-that-the-schema-refuses"),
-        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total is not divided among workers", id="total-to-derive"),
+        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total cannot be divided among workers", id="total-to-derive"),
         pytest.param(BEFORE, {"job": {"enabled": False}}, "job.enabled: is false", id="job-turned-off"),
     ],
 )
@@ -232,8 +233,8 @@ def test_values_that_give_no_job_are_refused(plan_of: PlanOf, before: Object, af
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-f", "a.yaml"], "only shows a plan and does not use the cluster; add --dry-run"),
-        (["-f", "a.yaml", "--dry-run=server"], "only shows a plan and does not use the cluster; add --dry-run"),
+        (["-f", "a.yaml"], "works only with --dry-run, because it shows a plan without"),
+        (["-f", "a.yaml", "--dry-run=server"], "works only with --dry-run, because it shows a plan without"),
         (
             ["--dry-run", "-f", "a.yaml", "--reuse-values"],
             "already gives the values before the change; leave out --reuse-",

@@ -163,7 +163,7 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
     [
         pytest.param(
             ["--instance", "p5"],
-            "--instance: distrain knows no type p5 with GPUs; did you mean p5.48xlarge?",
+            "--instance: distrain knows no instance type p5 with GPUs; did you mean p5.48xlarge?",
             id="unknown",
         ),
         pytest.param(["--instance", "g5.xlarge", "--node-gpus", "8"], "--node-gpus: cannot be combined with", id="two"),
@@ -199,7 +199,8 @@ def test_check_refuses_an_unknown_type(capsys: pytest.CaptureFixture[str]) -> No
     outcome = called(capsys, "check", "--offline", "--assume-nodes", "2xp4d.24xlrge")
 
     assert (outcome.code, outcome.out) == (2, "")
-    assert "--assume-nodes: distrain knows no type p4d.24xlrge with GPUs; did you mean p4d.24xlarge?" in outcome.err
+    words = "--assume-nodes: distrain knows no instance type p4d.24xlrge with GPUs; did you mean p4d.24xlarge?"
+    assert words in outcome.err
 
 
 def test_operators_are_the_releases_that_the_lab_runs() -> None:

@@ -58,32 +58,32 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             WHOLE,
             ["--instance", "p5.48xlrge"],
-            "--instance: distrain knows no type p5.48xlrge with GPUs; did you mean p5.48",
+            "--instance: distrain knows no instance type p5.48xlrge with GPUs; did you mean p5.48",
             id="instance",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "m6i.xlarge", "--provider", "gke"],
-            "--instance: distrain knows no type m6i.xlarge with GPUs; name a type such as g2-standard-4 (L4), a2-",
+            "--instance: distrain knows no instance type m6i.xlarge with GPUs; name a type such as g2-standard-4 (L4)",
             id="type-without-gpus",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "P5.48XLARGE"],
-            "--instance: distrain knows no type P5.48XLARGE with GPUs; did you mean p5.48xlarge?",
+            "--instance: distrain knows no instance type P5.48XLARGE with GPUs; did you mean p5.48xlarge?",
             id="instance-in-capitals",
         ),
         pytest.param(
             WHOLE,
             ["--instance", "h100", "--provider", "eks"],
-            "--instance: distrain knows no type h100 with GPUs; for H100 GPUs name one of p5.48xlarge",
+            "--instance: distrain knows no instance type h100 with GPUs; for H100 GPUs give one of p5.48xlarge",
             id="gpu-as-instance",
         ),
         pytest.param(
             workers(nodeSelector={"cloud.google.com/gke-spot": "true"}),
             ["--provider", "gke"],
-            "workers.nodeSelector.cloud.google.com/gke-spot: found true, but a node group cannot set this label; "
-            "remove it, or make the GPU group a spot group yourself with --spot",
+            "workers.nodeSelector.cloud.google.com/gke-spot: asks for true, but a node group cannot set this label; "
+            "remove it, or create the GPU node group yourself, as a spot group with --spot",
             id="spot",
         ),
         pytest.param(
@@ -101,19 +101,19 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             workers(nodeSelector={KEY: "p4d.24xlarge"}),
             ["--instance", "p5.48xlarge"],
-            f"workers.nodeSelector.{KEY}: found p4d.24xlarge, but the nodes have p5.48xlarge; name p4d.24",
+            f"workers.nodeSelector.{KEY}: asks for p4d.24xlarge, but the nodes have p5.48xlarge; give p4d.24",
             id="nodeSelector",
         ),
         pytest.param(
             workers(nodeSelector={"nvidia.com/gpu.product": "A100"}),
             [],
-            "workers.nodeSelector.nvidia.com/gpu.product: found A100, but a node group cannot set this label; remove",
+            "workers.nodeSelector.nvidia.com/gpu.product: asks for A100, but a node group cannot set this label; rem",
             id="label-of-an-add-on",
         ),
         pytest.param(
             WHOLE + "launcher: {nodeSelector: {kubernetes.io/arch: arm64}}\n",
             [],
-            "launcher.nodeSelector.kubernetes.io/arch: found arm64, but the nodes have amd64; remove it",
+            "launcher.nodeSelector.kubernetes.io/arch: asks for arm64, but the nodes have amd64; remove it",
             id="nodeSelector-of-the-launcher",
         ),
         pytest.param(
@@ -122,7 +122,7 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             "workers: {replicas: 2, gpus: 8, cpu: 190, memory: 701Gi}\n",
             ["--instance", "g5.48xlarge"],
-            "workers.tolerations: the GPU nodes get no taint, so other pods of the run may use the CPUs",
+            "workers.tolerations: the GPU nodes get no taint, because the workers tolerate none, and so other",
             id="launcher-in-the-way",
         ),
         pytest.param(WHOLE, ["--efa", "--provider", "gke"], "--efa: GKE has no EFA; leave out --efa", id="efa-of-gke"),
@@ -156,7 +156,7 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             workers(nodeSelector={"topology.kubernetes.io/zone": "us-east-1c"}),
             ["--zone", "us-east-1a,us-east-1b"],
-            "workers.nodeSelector.topology.kubernetes.io/zone: found us-east-1c, but the nodes have us-east-1a; name",
+            "workers.nodeSelector.topology.kubernetes.io/zone: asks for us-east-1c, but the nodes have us-east-1a; ",
             id="zone-of-the-values",
         ),
     ],
@@ -193,15 +193,15 @@ def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: lis
         ),
         pytest.param(
             "g5.xlarge: 1\n",
-            "found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xl",
+            "has no price for any instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xl",
             id="no-price-of-a-fitting-type",
         ),
         pytest.param(
             "p4d.24xlrge: 30\ng5.xlarge: 1\n",
-            "found no price of an instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xlarge, "
+            "has no price for any instance type that fits this run; add a line `TYPE: PRICE` for one of g5.48xlarge, "
             "g6.48xlarge, g6e.48xlarge, "
             "p4d.24xlarge, p4de.24xlarge, p5.48xlarge, p5en.48xlarge, p3.16xlarge, "
-            "p3dn.24xlarge, or correct p4d.24xlrge, which distrain",
+            "p3dn.24xlarge, or correct the types that distrain does not know: p4d.24xlrge",
             id="misspelt-type",
         ),
     ],

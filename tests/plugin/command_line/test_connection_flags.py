@@ -187,7 +187,7 @@ def test_token_with_a_line_break_is_refused_by_the_flags_name(
 
     code = cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags])
 
-    words = "contains a line break or another control character, which neither Helm nor kubectl would send; remove it"
+    words = "contains a line break or another control character, so Helm and kubectl would not send it; remove it"
     said = f"distrain: --kube-token: the token of this flag, or of HELM_KUBETOKEN, {words}\n"
     assert (code, capsys.readouterr().err) == (2, said)
 

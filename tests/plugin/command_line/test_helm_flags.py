@@ -98,7 +98,9 @@ def test_chart_alone_renders_without_a_name() -> None:
     ("arguments", "words"),
     [
         pytest.param(
-            ["install", "./chart"], "NAME: is missing: name of the new release, or --generate-name", id="no-name"
+            ["install", "./chart"],
+            "NAME: is missing: name of the new release; write it, or add --generate-name",
+            id="no-name",
         ),
         pytest.param(["upgrade", "./chart"], "NAME: is missing: the release's name", id="no-name-of-an-old-release"),
         pytest.param(

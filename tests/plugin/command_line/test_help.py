@@ -192,7 +192,8 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         ),
         pytest.param(
             ["install"],
-            "NAME: is missing: name of the new release, or --generate-name; see `distrain install --help`",
+            "NAME: is missing: name of the new release; write it, or add --generate-name; "
+            "see `distrain install --help`",
             id="no-name",
         ),
         pytest.param(

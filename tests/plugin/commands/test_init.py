@@ -170,10 +170,11 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     outcome = run("init", "--gpus", "32")
 
     assert (outcome.code, outcome.out) == (2, "")
-    assert "gpus: 32 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 16" in outcome.err
+    words = "gpus: workers with 32 GPUs in total do not fit on the nodes, which have at most 8 GPUs each; set gpus to"
+    assert words in outcome.err
 
 
-PLACEHOLDER = "distrain: no --image: image.repository is a placeholder that `helm distrain check` refuses"
+PLACEHOLDER = "distrain: no --image was given; replace the placeholder in image.repository, which `check` refuses"
 ASSUMED = "distrain: workers.cpu, workers.memory: 3 CPUs and 12Gi for each GPU are assumed; correct them for your nodes"
 
 
@@ -212,13 +213,13 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
             {"repository": "registry.invalid/distrain/tensorflow-cuda"},
-            "no --image, and no node has distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
-            "a placeholder that", id="no-cuda",
+            "no --image was given, and no node has distrain/tensorflow-cuda, the trainer's image for GPUs; replace "
+            "the placeholder in image.repository", id="no-cuda",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"], []], ["--gpus", "0"],
             {"repository": "registry.invalid/distrain/tensorflow"},
-            "no --image, and no node has distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
+            "no --image was given, and no node has distrain/tensorflow, the trainer's image for CPUs; ", id="no-cpu",
         ),
     ],
 )  # fmt: skip

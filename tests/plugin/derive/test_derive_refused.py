@@ -54,14 +54,14 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "gpus: 24\nframework: pytorch\nworkers: {maxReplicas: 2}\n",
             ["--node-gpus", "8"],
-            "gpus: 24 cannot be divided evenly among at most 2 workers of at most 8 GPUs; set gpus to 16 "
+            "gpus: 24 cannot be divided evenly among at most 2 workers with at most 8 GPUs each; set gpus to 16 "
             "(2 workers of 8)",
             id="too-few-workers-allowed",
         ),
         pytest.param(
             "gpus: 1009\n",
             ["--node-gpus", "8"],
-            "gpus: 1009 cannot be divided evenly among workers of at most 8 GPUs; set gpus to 1008 (126 "
+            "gpus: 1009 cannot be divided evenly among workers with at most 8 GPUs each; set gpus to 1008 (126 "
             "workers of 8) or 1010 "
             "(202 workers of 5)",
             id="prime-beyond-the-most-workers",

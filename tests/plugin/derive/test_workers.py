@@ -134,8 +134,8 @@ def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snap
 
     outcome = derive("gpus: 16\n", "--snapshot", nodes)
 
-    words = "gpus: 16 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 12 (3 workers of 4)"
-    assert outcome == Outcome(2, "", f"distrain: {words}\n")
+    words = "gpus: workers with 16 GPUs in total do not fit on the nodes, which have at most 8 GPUs each"
+    assert outcome == Outcome(2, "", f"distrain: {words}; set gpus to 12 (3 workers of 4)\n")
 
 
 @pytest.mark.parametrize(("namespace", "is_apart"), [("other", False), ("team", True)])

@@ -1,4 +1,7 @@
-"""Test which jobs of a JobSet become workers, launcher and initContainers, and which the import lists or refuses."""
+"""Test which jobs of a JobSet become the workers, the launcher or initContainers.
+
+Also test which jobs the import lists as left out, and which it refuses.
+"""
 
 from __future__ import annotations
 
@@ -199,8 +202,8 @@ def test_fields_of_the_set_and_its_jobs_are_carried_or_listed() -> None:
         pytest.param([replicated(each, TORCHRUN) for each in "abc"], "has a, b, c, and it is unclear", id="three"),
         pytest.param([replicated("a"), replicated("a")], "replicatedJobs[0].name: is a, the name of", id="name"),
         pytest.param([{"name": "a"}], "containers: has no container; write one there", id="no-container"),
-        pytest.param([{**replicated("a"), "replicas": 0}], "replicas: is 0, and the job needs", id="no-pods"),
-        pytest.param([replicated("a", parallelism="x")], "parallelism: is 'x', and the job needs", id="text"),
+        pytest.param([{**replicated("a"), "replicas": 0}], "replicas: is 0, but must be a whole", id="no-pods"),
+        pytest.param([replicated("a", parallelism="x")], "parallelism: is 'x', but must be a whole", id="text"),
     ],
 )
 def test_jobset_that_is_no_run_is_refused(jobs: list[Job], words: str) -> None:

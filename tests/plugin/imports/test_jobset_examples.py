@@ -37,8 +37,8 @@ spec:
 SECRETS = ("hunter2", "s3cr3t")
 # A runtime with one of these mlPolicies is refused, because none of distrain's job kinds can run it.
 REFUSED = ("jax", "xgboost", "flux")
-# In these files, the compared jobs differ in a field that the import lists as left out. LISTED maps each file to two
-# paths of this field: the path in the compared job, and the path in the source.
+# In these files, the compared jobs differ in a field that the import lists as left out. LISTED maps each file to the
+# path of this field in the compared job, and to its path in the source.
 LISTED = {
     "examples/02-runtime-patches.yaml": ("spec.containers[0].env[1]", "spec.trainer.env[1]"),
     "runtimes/torch_distributed_with_cache.yaml": (
@@ -140,7 +140,7 @@ def _over(below: Any, over: Any) -> Any:
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in TAKEN])
 def test_runtime_that_starts_its_ranks_another_way_is_refused(name: str) -> None:
     with pytest.raises(
-        ValuesError, match=r"runtime\.spec\.mlPolicy: is (jax|xgboost|flux), but distrain runs only torch"
+        ValuesError, match=r"runtime\.spec\.mlPolicy: is (jax|xgboost|flux), but distrain can start ranks only"
     ):
         read(find_job(TEXTS[name], name), name)
 

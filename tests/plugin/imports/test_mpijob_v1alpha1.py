@@ -88,13 +88,13 @@ def test_run_policy_in_the_spec_is_carried() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"gpus": 12, "gpusPerNode": 8}, "spec.gpus: is 12, not a multiple of spec.gpusPerNode (8)"),
-        ({"processingUnits": 3, "processingUnitsPerNode": 2}, "spec.processingUnits: is 3, not a multiple of"),
-        ({"gpus": 1, "replicas": 1}, "spec: has gpus, replicas, which exclude each other"),
-        ({}, "spec: has no gpus and no replicas; write one of gpus, processingUnits and replicas there"),
-        ({"gpus": 0}, "spec.gpus: is 0, and the job needs a whole number above 0"),
-        ({"gpus": 4, "gpusPerNode": 0}, "spec.gpusPerNode: is 0, and the job needs"),
-        ({"replicas": True}, "spec.replicas: is True, and the job needs"),
+        ({"gpus": 12, "gpusPerNode": 8}, "spec.gpus: is 12, but must be a multiple of spec.gpusPerNode, which is 8"),
+        ({"processingUnits": 3, "processingUnitsPerNode": 2}, "spec.processingUnits: is 3, but must be a multiple of"),
+        ({"gpus": 1, "replicas": 1}, "spec: has gpus, replicas, but may have only one"),
+        ({}, "spec: has no gpus and no replicas; set exactly one of the fields gpus, processingUnits and replicas"),
+        ({"gpus": 0}, "spec.gpus: is 0, but must be a whole number above 0"),
+        ({"gpus": 4, "gpusPerNode": 0}, "spec.gpusPerNode: is 0, but must be a whole"),
+        ({"replicas": True}, "spec.replicas: is True, but must be a whole"),
     ],
 )
 def test_units_that_make_no_workers_are_refused(spec: Job, words: str) -> None:

@@ -24,19 +24,19 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"a:\n\tb: 1", "(line 2 is indented with a tab; YAML takes spaces)", id="tab-is-named"),
         pytest.param(b"a: [1, 2", "not valid YAML; check indentation, brackets and quotes", id="cut"),
         pytest.param(b"{{- if .x }}\na: 1", "(it is a template; render it first, as with helm template", id="template"),
-        pytest.param(b"- a", "contains no mapping of keys; name a job of the Kubeflow operators", id="list"),
+        pytest.param(b"- a", "contains no YAML mapping; give a job of the Kubeflow operators", id="list"),
         pytest.param(
             b"#SBATCH -N 2\nsrun a",
             "its #SBATCH lines are read if its first line names a shell",
             id="sbatch-without-shell",
         ),
-        pytest.param(b"#!/bin/bash\n#PBS -l x\nmpirun a", "a script is read if it has #! in its first line", id="pbs"),
-        pytest.param(b"horovodrun -np 2 a", "a script is read if it has #!", id="horovodrun"),
+        pytest.param(b"#!/bin/bash\n#PBS -l x\nmpirun a", "of scripts, only those with #!", id="pbs"),
+        pytest.param(b"horovodrun -np 2 a", "of scripts, only those with #!", id="horovodrun"),
         pytest.param(b"kind: MPIJob", "apiVersion: is missing, and the import reads MPIJob", id="no-version"),
-        pytest.param(b"---\n---\n", "contains no mapping of keys", id="no-document"),
+        pytest.param(b"---\n---\n", "contains no YAML mapping", id="no-document"),
         pytest.param(
             b"kind: Deployment",
-            "kind: found Deployment; name a job of the Kubeflow operators",
+            "kind: found Deployment; give a job of the Kubeflow operators",
             id="unknown-kind",
         ),
         pytest.param(b"a: 1", "kind: found no kind", id="no-kind"),
@@ -123,17 +123,17 @@ def _replicas(job: Job, role: str, number: object) -> Job:
     [
         (
             _without("Launcher"),
-            "spec.mpiReplicaSpecs.Launcher: found no launcher, and an MPIJob has one, which runs mpirun; write",
+            "spec.mpiReplicaSpecs.Launcher: found no launcher, but an MPIJob must have exactly one, which runs",
         ),
         (_without("Worker"), "spec.mpiReplicaSpecs: has Launcher and no Worker, so nothing would train; add it there"),
         (
             _replicas(mpi_job(), "Launcher", 2),
-            "found 2 launchers, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there",
+            "found 2 launchers, but an MPIJob must have exactly one, which runs mpirun",
         ),
         (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
         (
             _replicas(pytorch_job(), "Worker", "two"),
-            "spec.pytorchReplicaSpecs.Worker.replicas: is 'two'; write a whole number",
+            "spec.pytorchReplicaSpecs.Worker.replicas: is 'two', but the number of replicas must be whole",
         ),
         (
             _changed(mpi_job(), "Worker", containers=[]),

@@ -195,7 +195,7 @@ def test_logs_of_all_pods_that_break_off_are_told_in_one_line(
 
     def tell(line: str) -> None:
         say(line)
-        # Give the requests for the logs of the other pods time to fail, too.
+        # Wait until the requests for the logs of the other pods have failed as well.
         time.sleep(0.5)
         launcher.mend()
         launcher.write("run1-launcher", "b")

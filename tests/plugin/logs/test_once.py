@@ -78,8 +78,8 @@ def test_suspended_run_has_no_pods_but_an_output(
 
     shown = logs("run1", *flags)
 
-    output = "its output may be below output.uri: s3://b/c"
-    record = "`helm distrain status run1 --namespace team` shows what its record says"
+    output = "any output of the run is in output.uri: s3://b/c"
+    record = "`helm distrain status run1 --namespace team` shows the run's record"
     assert (shown.code, shown.err) == (4, f"distrain: run1: is suspended and has no pods; {output}, and {record}\n")
 
 
@@ -101,7 +101,7 @@ def test_missing_pod_is_named_while_others_run(
 
     shown = logs("run1")
 
-    rest = "--all prints the other pods, and --follow waits until it starts"
+    rest = "--all prints the logs of the other pods, and --follow waits for the run's main log"
     assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {rest}\n")
 
 
@@ -241,8 +241,8 @@ def test_run_whose_pods_are_gone_says_where_its_output_may_be(
 
     assert (shown.code, shown.out) == (4, "")
     assert shown.err == (
-        "distrain: run1: has ended, and its pods and their logs are gone; its output may be below "
-        "output.uri, if that is set\n"
+        "distrain: run1: has ended, and its pods and their logs are gone; any output of the run is "
+        "in output.uri, if that is set\n"
     )
 
 

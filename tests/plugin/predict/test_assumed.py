@@ -123,7 +123,7 @@ def test_model_of_billions_of_parameters_is_written_without_exponents(predict: P
                 *("--set-string", r"workers.nodeSelector.node\.kubernetes\.io/instance-type=p3.8xlarge"),
                 *("--instance", "p3.16xlarge"),
             ],
-            "--instance: p3.16xlarge, and workers.nodeSelector asks for nodes of p3.8xlarge",
+            "--instance: is p3.16xlarge, but workers.nodeSelector asks for nodes of type p3.8xlarge",
             id="both",
         ),
     ],

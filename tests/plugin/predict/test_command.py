@@ -148,7 +148,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--max-hours", "inf"], '--max-hours: "inf" is no number above 0', id="infinite"),
         pytest.param(["--max-workers", "1001"], "--max-workers: 1001 workers are more than a run may have", id="many"),
         pytest.param(["--max-workers", "0"], '--max-workers: "0" is no number of workers: write 4', id="none"),
-        pytest.param(["--instance", "p9.huge"], "--instance: distrain knows no type p9.huge with GPUs", id="no-type"),
+        pytest.param(["--instance", "p9.huge"], "--instance: distrain knows no instance type p9.huge", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),
         pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
@@ -158,7 +158,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
         pytest.param(["--test", "prices"], "--test: prices contains no all-reduce table; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
-        pytest.param(["--test", "single.log"], "--test: single.log contains only 1 rank, which shows no bandwidth",
+        pytest.param(["--test", "single.log"], "--test: single.log contains only 1 rank, so no bandwidth can",
                      id="test-of-one-rank"),
         *(pytest.param(["--record", "s3://bucket/run", "--endpoint", url],
                        "--endpoint: it is no URL of a server; write https://s3.example.com, without a login", id=name)
@@ -225,7 +225,7 @@ def test_record_with_one_step_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 has 1 logged step, too few to compute a rate; let the run train on, or add --rate N"
+    words = "--record: run1 has 1 logged step, too few to compute a rate; let the run train for longer, or add --rate N"
     assert outcome.err == f"distrain: {words}\n"
 
 
@@ -235,8 +235,9 @@ def test_record_whose_steps_are_shorter_than_the_stated_network_allows_is_refuse
     outcome = predict("--record", "./run1", "--between", "1")
 
     assert outcome.code == 2
-    words = "--between: over --between 1 exchanging gradients would take longer than a step of the record (0.0731 s)"
-    assert outcome.err == f"distrain: {words}; state the bandwidth that the run had\n"
+    slow = "exchanging gradients would take longer than a whole step of the recorded run (0.0731 s)"
+    words = f"--between: over --between 1 {slow}; give the bandwidth that this run had"
+    assert outcome.err == f"distrain: {words}\n"
 
 
 def test_record_without_rates_is_refused(predict: Predict) -> None:

@@ -171,7 +171,7 @@ def test_job_is_waited_for_while_the_api_server_is_away(monkeypatch: pytest.Monk
     ("is_away_at", "words"),
     [
         pytest.param(
-            "workload", r"Job run1-workers has not ended in -1 s: the API server is away; see `kubectl", id="wait"
+            "workload", r"Job run1-workers did not end in -1 s: the API server is away; see `kubectl", id="wait"
         ),
         pytest.param("delete", r"^the API server is away$", id="second-delete"),
     ],
@@ -209,7 +209,7 @@ def test_job_that_does_not_end_is_reported_as_deleted(monkeypatch: pytest.Monkey
         fakes.run()
 
     assert fakes.changes == ["delete run1"]
-    assert failed.value.messages[0].startswith("run1: MPIJob run1 has not ended in -1 s: a pod does not end, perhaps")
+    assert failed.value.messages[0].startswith("run1: MPIJob run1 did not end in -1 s: a pod does not end, perhaps")
     back = "`helm rollback run1 3 --namespace team` restores revision 3"
     assert failed.value.messages[1:] == (f"run1: its job is deleted; once its pods are gone, {back}",)
 
@@ -232,7 +232,7 @@ def test_pods_have_their_grace_period_to_end(
     clock = itertools.count(0, 300)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
 
-    with pytest.raises(EndError, match=r"^run1: MPIJob run1 has not ended in 3660 s: a pod does not end"):
+    with pytest.raises(EndError, match=r"^run1: MPIJob run1 did not end in 3660 s: a pod does not end"):
         ending.end(cluster, [JOB], "team", "run1", print)
 
     assert 3660 < next(clock) < 4500
@@ -255,7 +255,7 @@ def test_job_that_may_not_be_deleted_is_reported(api: FakeApi, tmp_path: Path) -
     api.troubles[path] = [200, 403]
     cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
 
-    with pytest.raises(ForbiddenError, match=r"^you may not delete MPIJob run1; ask for a role that allows"):
+    with pytest.raises(ForbiddenError, match=r"^you have no permission to delete MPIJob run1; ask for a role"):
         ending.end(cluster, [JOB], "team", "run1", print)
 
 

@@ -145,7 +145,7 @@ def test_newer_revision_of_another_user_stays(error: BaseException) -> None:
         _upgrade(helm, start, is_atomic=True)
 
     newer = (
-        "run1: someone else has created revision 5 meanwhile, so this revision stays; `helm history run1 "
+        "run1: someone else has created revision 5 in the meantime, so that revision stays; `helm history run1 "
         "--namespace team`"
     )
     assert isinstance(refused.value, DistrainError)

@@ -82,7 +82,7 @@ def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
 
 UNINSTALLED = "run1: is no longer installed: someone uninstalled it"
 NEWER = (
-    "run1: someone else has created revision 2 meanwhile, so this revision stays; `helm history run1 --namespace "
+    "run1: someone else has created revision 2 in the meantime, so that revision stays; `helm history run1 --namespace "
     "team` shows it"
 )
 
@@ -253,7 +253,7 @@ def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
     with pytest.raises(StartError) as refused:
         install_with(FakeHelm(uninstall_fails=True), start=failing(StartError("no image")), is_atomic=True)
 
-    assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
+    assert refused.value.messages[1].startswith("run1: the installation could not be undone: no permission; watch it")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

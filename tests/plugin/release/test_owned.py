@@ -159,8 +159,8 @@ def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: R
     outcome = run(*RESCALE, "--dry-run")
 
     first, second = outcome.err.splitlines()
-    belongs = "belongs to Flux's HelmRelease run1 in namespace team"
-    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and the release {belongs}")
+    words = "the last revision, 3, is not deployed but failed, and only Flux's HelmRelease run1 in namespace team"
+    assert (outcome.code, first) == (2, f"distrain: run1: {words} may change this release")
     assert second.startswith("distrain: run1: change the values under spec.values of the HelmRelease, ")
 
 

@@ -82,7 +82,7 @@ def test_job_that_runs_on_is_neither_suspended_nor_resumed() -> None:
         ),
         pytest.param(
             IN_PODS,
-            "all 100 steps, 10 min of training: it trains from the start, as no checkpoint outlives its pods",
+            "all 100 steps, 10 min of training: it trains from the start, because no checkpoint outlives its pods",
             id="checkpoints-in-the-pods",
         ),
         pytest.param(
@@ -104,7 +104,7 @@ def test_plan_says_what_a_suspended_job_loses(values: Object, lost: str) -> None
     ("values", "goes_on"),
     [
         pytest.param(SAVED, "it goes on from the last checkpoint", id="saved"),
-        pytest.param(IN_PODS, "it trains from the start, as no checkpoint outlives its pods", id="in-the-pods"),
+        pytest.param(IN_PODS, "it trains from the start, because no checkpoint outlives its pods", id="in-the-pods"),
         pytest.param(COMMAND, "it runs your command anew", id="command"),
     ],
 )

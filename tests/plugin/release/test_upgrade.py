@@ -224,8 +224,8 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None
             3,
             "revision 3 is pending-upgrade: another helm command is still changing it, or was killed; wait",
         ),
-        ("failed", 3, "revision 3 is failed; go back with `helm rollback run1 2 --namespace team`, then try again"),
-        ("failed", 1, "revision 1 is failed; go back with `helm uninstall run1 --namespace team`, then try again"),
+        ("failed", 3, "revision 3 is failed; undo it with `helm rollback run1 2 --namespace team`, then try again"),
+        ("failed", 1, "revision 1 is failed; undo it with `helm uninstall run1 --namespace team`, then try again"),
     ],
 )
 def test_release_between_two_revisions_is_refused(
@@ -278,7 +278,7 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
 
-    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and will get chart 0.1.0 with all its")
+    assert outcome.err.startswith("distrain: warning: run1 uses chart 0.0.9 and will be upgraded to chart 0.1.0")
 
 
 @pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])

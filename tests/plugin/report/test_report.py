@@ -211,7 +211,7 @@ def test_wrong_credentials_are_told(
     done = report(f"s3://{BUCKET}/team/run1", "--endpoint", s3_server.endpoint)
 
     assert (done.code, done.err.count("\n")) == (3, 1)
-    assert "your AWS credentials may not read it; set AWS_PROFILE" in done.err
+    assert "your AWS credentials have no right to read it; set AWS_PROFILE" in done.err
 
 
 def test_missing_credentials_are_told(report: Report, s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
     port = endpoint.rpartition(":")[2]
     assert refused.code == 3
     assert refused.err.endswith(
-        "it is an address inside the cluster: run "
+        "the endpoint is an address inside the cluster: run "
         f"`kubectl --namespace storage port-forward service/minio 9000:{port}`, "
         "and add --endpoint http://127.0.0.1:9000\n"
     )
@@ -293,8 +293,8 @@ def test_release_that_is_not_there_is_told(report: Report) -> None:
     done = report("run1", "-n", "team")
 
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "run1: there is no release of this name in namespace team; if it was removed, name the location" in done.err
-    assert "for the folder of this name write ./run1" in done.err
+    assert "run1: there is no release of this name in namespace team; if it was uninstalled, give the" in done.err
+    assert "if you mean the local folder, write ./run1" in done.err
 
 
 def test_folder_that_a_release_mounts_is_read(report: Report, release: Callable[..., None], tmp_path: Path) -> None:
@@ -320,7 +320,8 @@ def test_missing_library_is_told_with_the_command_that_installs_it(
     step = f"{setup} report" if kept else "pip install 'distrain[report]'"
     assert done.code == 4
     assert done.err == (
-        f"distrain: report: needs no_such_library, which the plugin does not install by default; run `{step}`\n"
+        "distrain: report: needs no_such_library, which the plugin does not install by default; "
+        f"to install it, run `{step}`\n"
     )
 
 

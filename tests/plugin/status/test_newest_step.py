@@ -214,7 +214,7 @@ def test_restarts_that_nobody_can_count_are_not_known(api: FakeApi, status: Run,
     assert "restarts" not in rows_of(status("run1"))
 
 
-RESUMED = "resumed from /c/1-5: step 5, 50 samples, on 2 ranks (before 2)"
+RESUMED = "resumed from /c/1-5: step 5, 50 samples, on 2 ranks (saved on 2)"
 COUNTED = "distrain-launch: an earlier launcher of this run has counted 3 restarts"
 
 
@@ -322,7 +322,7 @@ def test_steps_since_a_resumed_checkpoint_are_newer_than_those_before_it(
 ) -> None:
     workers = [_pod_of(0, born=3600, started=3590), _pod_of(1, born=3600, started=3590 if shows_clock else 400)]
     old = _lived(_step(80, 330), "checkpoint: saved 1-80 at step 80", _step(90, 320, checkpoint="1-80"))
-    new = _lived("resumed from 1-80: step 80, 80 samples, on 2 ranks (before 2)", _step(85, 400, checkpoint="1-80"))
+    new = _lived("resumed from 1-80: step 80, 80 samples, on 2 ranks (saved on 2)", _step(85, 400, checkpoint="1-80"))
     serve(api, PYTORCH, pods=workers, run1_worker_0=old, run1_worker_1=new)
 
     assert rows_of(status("run1"))["step"].startswith("85 of 1000")
@@ -330,7 +330,7 @@ def test_steps_since_a_resumed_checkpoint_are_newer_than_those_before_it(
 
 def test_order_of_logs_that_resume_each_others_checkpoints_is_that_of_their_times(api: FakeApi, status: Run) -> None:
     workers = [_pod_of(number, born=3600, started=3590) for number in range(2)]
-    resumed = "resumed from {}: step 80, 80 samples, on 2 ranks (before 2)"
+    resumed = "resumed from {}: step 80, 80 samples, on 2 ranks (saved on 2)"
     first = _lived(_step(80, 330, checkpoint="1-80"), resumed.format("2-90"), _step(99, 5, checkpoint="2-90"))
     second = _lived(resumed.format("1-80"), "checkpoint: saved 2-90 at step 90", _step(91, 100, checkpoint="2-90"))
     serve(api, PYTORCH, pods=workers, run1_worker_0=first, run1_worker_1=second)

@@ -90,7 +90,7 @@ def test_denied_and_missing_credentials_are_told_apart(
     missing = status(*asked)
 
     assert (denied.code, denied.err.count("\n")) == (3, 1)
-    assert "your AWS credentials may not read it; set AWS_PROFILE" in denied.err
+    assert "your AWS credentials have no right to read it; set AWS_PROFILE" in denied.err
     assert (missing.code, missing.err.count("\n")) == (3, 1)
     assert "your environment has no AWS credentials; set AWS_PROFILE" in missing.err
 
@@ -127,7 +127,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 def test_record_of_all_runs_is_refused(status: Run, flag: str) -> None:
     shown = status(flag, "http://x")
 
-    words = f"{flag}: is for a single run; name the run, as in `helm distrain status run1` before {flag}"
+    words = f"{flag}: is for a single run; write the run's name before it, as in `helm distrain status run1 {flag}`"
     assert (shown.code, shown.err) == (2, f"distrain: {words}\n")
 
 
@@ -171,12 +171,12 @@ def test_run_with_pods_is_not_looked_up(api: FakeApi, status: Run, monkeypatch: 
     ("end", "words", "then"),
     [
         pytest.param(
-            {"cause": "finished", "step": 200}, "the run has succeeded at step 200, 2 h 0 min ago, as its record says",
+            {"cause": "finished", "step": 200}, "the run has succeeded at step 200, 2 h 0 min ago",
             "`helm uninstall run1 --namespace team` removes the rest", id="succeeded",
         ),
         pytest.param(
             {"cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it", "step": 7},
-            "the run has failed at step 7, 2 h 0 min ago (data.uri: x holds nothing), as its record says",
+            "the run has failed at step 7, 2 h 0 min ago (data.uri: x holds nothing)",
             "`helm distrain upgrade run1 --reuse-values --namespace team` creates the job again", id="failed",
         ),
     ],
@@ -202,7 +202,8 @@ def test_run_whose_job_was_removed_has_the_end_of_its_record(
 
     shown = status("run1", *(["--record", str(folder)] if flag else []))
 
-    assert (shown.code, shown.err) == (2, f"distrain: run1: {words}, and its job was removed since; {then}\n")
+    told = f"distrain: run1: according to its record, {words}; its job was removed since; {then}\n"
+    assert (shown.code, shown.err) == (2, told)
 
 
 def test_run_whose_job_was_removed_without_a_record_is_told_how(api: FakeApi, status: Run, release: Release) -> None:

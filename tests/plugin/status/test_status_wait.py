@@ -203,7 +203,7 @@ def test_wait_for_a_step_that_a_run_has_ended_before_fails(
     shown = status("run1", "--for=step=100")
 
     assert shown.code == 4
-    assert "the run has succeeded at step 50, before --for step=100" in shown.err
+    assert "the run has already succeeded, at step 50, and did not reach --for step=100" in shown.err
 
 
 def test_wait_for_a_step_of_a_run_that_has_ended_without_a_known_step_fails(
@@ -296,7 +296,7 @@ def test_wait_ends_in_time_while_the_server_is_away_and_says_so(
     assert last.startswith(
         f"distrain: --timeout: the run has not reached step=9 in 1 s: the cluster at {api.url} cannot be reached: "
     )
-    assert "; before that: run1: Running, 2 of 2 workers ready; launcher runs; " in last
+    assert "; last state before that: run1: Running, 2 of 2 workers ready; launcher runs; " in last
 
 
 @pytest.mark.usefixtures("watched")

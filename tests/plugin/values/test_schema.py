@@ -133,7 +133,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
         pytest.param(
             {"workers": {"replicas": "9" * 20}},
             f'workers.replicas: found the text "{"9" * 20}"; it needs a whole number. '
-            "It is too large; write a smaller number",
+            "The number is too large; write a smaller number",
             id="number-that-no-integer-holds",
         ),
         pytest.param(

@@ -39,7 +39,7 @@ def test_run_goes_on_from_the_newest(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     assert state.weight == [3]
     assert (run.position.step, run.position.samples) == (3, 30)
-    assert capsys.readouterr().out == "resumed from 1-30: step 3, 30 samples, on 1 ranks (before 1)\n"
+    assert capsys.readouterr().out == "resumed from 1-30: step 3, 30 samples, on 1 ranks (saved on 1)\n"
 
 
 def test_restore_outlives_outages_that_are_together_longer_than_the_wait_for_one(
@@ -197,7 +197,7 @@ def test_run_with_none_but_those_of_a_newer_trainer_is_refused_and_they_stay(tmp
     for name in names(tmp_path):
         of_another_format(tmp_path / name / "manifest.json")
 
-    with pytest.raises(CheckpointError, match=r"1-30 cannot be read: its format is 4, .*; go on with the trainer that"):
+    with pytest.raises(CheckpointError, match=r"1-30 cannot be read: its format is 4, .*; continue with the trainer"):
         begin(tmp_path)
 
     assert names(tmp_path) == ["1-30", "1-20", "1-10"]

@@ -106,8 +106,8 @@ def test_shorter_training_than_was_made_is_said_and_its_model_written(
     finish(checkpoints, steps=2, output=str(out))
 
     assert (
-        "trains no further: trainer.steps is 2, but step 3 (30 samples) is already done; the model is the "
-        "one after that step\n"
+        "trains no further: trainer.steps is 2, but step 3 (30 samples) is already done; the model stays "
+        "as it was after step 3\n"
     ) in capsys.readouterr().out
     assert json.loads((out / "results.json").read_text())["steps"] == 3
 

@@ -83,7 +83,7 @@ def test_store_whose_tags_are_never_right_fences_nobody(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(FolderStore, "write_if", conflict)
 
-    with pytest.raises(UnavailableError, match=r"HEAD cannot be written: the store says each time that it has"):
+    with pytest.raises(UnavailableError, match=r"HEAD cannot be written: the store refuses each write, because the"):
         lease.change(checkpoint="1-10")
     assert not lease.is_fenced
 
@@ -175,7 +175,7 @@ def test_rolled_back_job_takes_over_and_its_own_former_pods_do_not_come_back(sto
 
     assert third.head.generation == 3
     for former in (A, B):
-        with pytest.raises(FencedError, match=r"job run-a has taken .* over; this job must not go on"):
+        with pytest.raises(FencedError, match=r"job run-a has taken over .*; this job must stop"):
             take(store, former)
 
 

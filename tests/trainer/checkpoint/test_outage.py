@@ -228,7 +228,7 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     shown = capsys.readouterr().out.splitlines()
     failed, saved, *_, end = [line for line in shown if not line.startswith("record: ")]
     assert failed.startswith("checkpoint: step ")
-    assert ": No space left on device; free some of it); training goes on, and tries again" in failed
+    assert ": No space left on device; free some disk space); training goes on, and tries again" in failed
     assert saved.startswith("checkpoint: saved 1-")
     assert end.startswith("finished: ")
     assert not [*small_disk.rglob("*.part")]

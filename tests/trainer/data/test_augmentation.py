@@ -194,7 +194,7 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
         ),
         pytest.param(
             {"augment_flip": "true"},
-            r"^trainer\.augment\.flip: true mirrors JPEG and PNG images, and /.* idx",
+            r"^trainer\.augment\.flip: true mirrors only JPEG and PNG images, but /.* idx",
             id="flip",
         ),
     ],

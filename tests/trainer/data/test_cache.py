@@ -315,7 +315,7 @@ def test_full_volume_is_said_once_and_the_reading_goes_on(
 
     assert capsys.readouterr().err == (
         f"data.cache.folder: {tmp_path}/cache cannot be written: No space left on device; the training goes on without "
-        "this cache; free some of it, or lower data.cache.size\n"
+        "this cache; free some disk space, or lower data.cache.size\n"
     )
     assert not list((tmp_path / "cache").glob("*.p*"))
 

@@ -200,7 +200,7 @@ def test_place_of_no_known_format_is_said_with_what_it_holds(
 
     with pytest.raises(
         DataError,
-        match=rf"^data\.uri: {uri} holds {held}; put MNIST-format idx \.gz files, .* there, or correct data\.uri$",
+        match=rf"^data\.uri: {uri} holds {held}; correct data\.uri, or put there MNIST-format idx \.gz files, .*$",
     ):
         load(config_of(uri))
 

@@ -195,5 +195,5 @@ def test_image_size_that_the_model_cannot_take_is_refused(tmp_path: Path, data: 
 
 
 def test_image_size_for_idx_files_is_refused(digits: Path) -> None:
-    with pytest.raises(DataError, match=r"^trainer\.extraArgs: --image-size=8 scales JPEG and PNG images, and /"):
+    with pytest.raises(DataError, match=r"^trainer\.extraArgs: --image-size=8 scales only JPEG and PNG images, but /"):
         load(config_of(digits, image_size=8))

@@ -209,10 +209,14 @@ def _flipped(content: bytes, at: int) -> bytes:
         pytest.param(shard_of(*GOOD, ("b.cls", b"0")), r": b has no \.jpg, \.jpeg or \.png beside it", id="no-image"),
         pytest.param(shard_of(*GOOD, ("b.jpg", PNG)), r": b has no \.cls beside it", id="no-class"),
         pytest.param(
-            shard_of(("1.png", PNG), ("1.cls", b"cat"), *GOOD), r": 1\.cls holds 'cat' and no class number", id="name"
+            shard_of(("1.png", PNG), ("1.cls", b"cat"), *GOOD),
+            r": 1\.cls holds 'cat' instead of a class number",
+            id="name",
         ),
         pytest.param(
-            shard_of(("1.png", PNG), ("1.cls", b"-1"), *GOOD), r": 1\.cls holds '-1' and no class number", id="negative"
+            shard_of(("1.png", PNG), ("1.cls", b"-1"), *GOOD),
+            r": 1\.cls holds '-1' instead of a class number",
+            id="negative",
         ),
         pytest.param(
             shard_of(("1.png", PNG[:-30]), ("1.cls", b"0"), *GOOD), r": 1\.png is damaged \(.+\)", id="image-damaged"
@@ -247,8 +251,8 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
         pytest.param('{"a.tar": "2"}', r"sizes\.json does not map each shard to its number", id="a-string"),
         pytest.param("[2]", r"sizes\.json does not map each shard to its number", id="a-list"),
         pytest.param("{", r"sizes\.json does not map each shard to its number", id="no-json"),
-        pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is listed, but is not there", id="missing-shard"),
-        pytest.param("{}", r"a\.tar is there, but is not listed", id="missing-name"),
+        pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is in the list, but not in the folder", id="missing-shard"),
+        pytest.param("{}", r"a\.tar is in the folder, but not in the list", id="missing-name"),
     ],
 )
 def test_wrong_sizes_are_named(tmp_path: Path, sizes: str, finding: str) -> None:

@@ -107,7 +107,7 @@ def test_run_whose_last_steps_are_bad_has_diverged(tmp_path: Path) -> None:
 
     with pytest.raises(
         DivergedError,
-        match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the last 2 of the run's 3 steps\)$",
+        match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the last 2 of 3 steps were left out\)$",
     ):
         progress.add(step, loss=math.nan, seconds=1.0, mean=lambda value: value)
 

@@ -136,6 +136,6 @@ def test_parameter_that_is_not_used_is_named() -> None:
     require_used("nets:small", ["a.weight", "b.weight"], {"b.weight", "a.weight"})
 
     with pytest.raises(
-        ArgumentError, match=r"the forward pass of nets:small does not use its parameter b\.weight, and"
+        ArgumentError, match=r"the forward pass of nets:small does not use its parameter b\.weight, but"
     ):
         require_used("nets:small", ["a.weight", "b.weight"], {"a.weight"})

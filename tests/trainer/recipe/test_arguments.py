@@ -76,7 +76,7 @@ SERVERS = f"{DATA} --framework mxnet --strategy parameter-server"
         ),
         pytest.param(
             f"{DATA} --image-size 8 --augment-scale 0,1",
-            r"augment\.scale: 0,1 is not a range of shares of an image; give two ascending numbers above 0 and",
+            r"augment\.scale: is 0,1, but must be the smallest and the largest share of an image's area; give",
             f"{DATA} --image-size 8 --augment-scale 0.1,1",
             id="no-share",
         ),
@@ -88,7 +88,7 @@ SERVERS = f"{DATA} --framework mxnet --strategy parameter-server"
         ),
         pytest.param(
             f"{DATA} --image-size 8 --augment-ratio 1,2",
-            r"augment\.ratio: 1,2 is not a range, or trainer\.augment\.scale is not set; give two",
+            r"augment\.ratio: is 1,2, but must be two ascending numbers above 0, and needs trainer\.augment",
             f"{DATA} --image-size 8 --augment-ratio 1,2 --augment-scale 1,1",
             id="ratio-without-a-scale",
         ),

@@ -69,7 +69,7 @@ def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
         monkeypatch.setattr(Clock, "sleep", start)
         monkeypatch.setattr("distrain_trainer.storage.retry.time", Clock())
 
-        with pytest.raises(StorageError, match=r"^data\.uri: the keys of s3\.secretName may not read"):
+        with pytest.raises(StorageError, match=r"^data\.uri: the keys of s3\.secretName have no permission to read"):
             open_store("s3://datasets/digits", value="data.uri", retry=Retry()).read("a.gz")
 
         server.shutdown()
@@ -233,7 +233,7 @@ def test_refusal_is_final_at_first_and_waited_out_later(unsteady: type[Unsteady]
     unsteady.happens = staticmethod(lambda: answers.pop() if answers else None)
     store = open_store("s3://data/set", value="data.uri", retry=Retry())
 
-    with pytest.raises(StorageError, match=r"the keys of s3\.secretName may not read") as raised:
+    with pytest.raises(StorageError, match=r"the keys of s3\.secretName have no permission to read") as raised:
         store.read("a.tar")
     assert raised.value.exit_code == 2
     store.read("a.tar")
@@ -247,7 +247,7 @@ def test_refusal_that_stays_ends_the_run_so_that_it_can_be_resumed(
     store.read("a.tar")
     unsteady.happens = staticmethod(lambda: "AccessDenied")
 
-    with pytest.raises(UnavailableError, match=r"the keys of s3\.secretName may not read"):
+    with pytest.raises(UnavailableError, match=r"the keys of s3\.secretName have no permission to read"):
         store.read("a.tar")
 
 

@@ -91,7 +91,7 @@ def test_denied_access_names_the_place_and_the_verb() -> None:
         stub.add_client_error("put_object", "AccessDenied", http_status_code=403)
 
         with pytest.raises(
-            StorageError, match=r"^output\.uri: the keys of s3\.secretName may not write s3://theirs/x at http"
+            StorageError, match=r"^output\.uri: the keys of s3\.secretName have no permission to write s3://theirs"
         ):
             store.write("log.txt", b"")
 

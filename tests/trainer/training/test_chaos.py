@@ -45,7 +45,7 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     # If a kill comes before the first checkpoint, the run starts again from step 0.
     trained_on = [kill for kill in killed.kills if kill.after_checkpoint and kill.seconds_to_step is not None]
     assert all(kill.resumed_step is not None for kill in trained_on), (plan, killed.run.stdout)
-    resumed = f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
+    resumed = f" on {case.ranks} ranks (saved on {case.ranks})\n" in killed.run.stdout
     assert resumed or not trained_on, (plan, killed.run.stdout)
     assert killed.weights == unbroken.weights, plan
     assert killed.state == unbroken.state, plan

@@ -51,6 +51,30 @@ def test_xla_compiles_both_passes_and_changes_neither_loss_nor_gradients(digits:
     assert int(run.stdout) >= 2
 
 
+# Makes a step with a model that XLA cannot compile: its layer calls a Python function.
+REFUSED = """
+import tensorflow as tf
+from distrain_trainer.errors import TrainerError
+from distrain_trainer.tensorflow.training import forward_of, tell_refusal_by_xla
+
+same = tf.keras.layers.Lambda(lambda image: tf.numpy_function(lambda array: array, [image], tf.float32))
+model = tf.keras.Sequential([tf.keras.layers.Input((8,)), same])
+step = tell_refusal_by_xla(tf.function(forward_of(model, is_compiled=True)))
+try:
+    step(tf.zeros((2, 8)))
+except TrainerError as error:
+    print(error.exit_code, error)
+"""
+
+
+def test_model_that_xla_cannot_compile_is_refused_in_one_line(digits: Path) -> None:
+    run = run_in_image("tensorflow", ["python3", "-c", REFUSED], digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    words = "trainer.extraArgs: --compile: XLA cannot compile PyFunc, an operation of the model; remove --compile"
+    assert run.stdout.splitlines() == [f"2 {words}"]
+
+
 def test_run_without_a_gpu_says_that_it_does_not_compile(digits: Path) -> None:
     program = ProgramInImage.named("tensorflow-horovod", digits)
 

@@ -24,7 +24,7 @@ SAMPLES, EPOCHS = 48, 12
 SIZE = 32
 # S3 is unreachable for longer than the 30 s that the watchdog allows for a step.
 SECONDS_AWAY = 45
-# After the outage, `make test` injects this fault: the body of each response ends too soon.
+# In `make test`, the proxy injects only this fault after the outage: it cuts off the body of each response.
 TRIED = "cut"
 
 

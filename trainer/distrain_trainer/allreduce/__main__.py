@@ -1,7 +1,7 @@
 """`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check and time the sums.
 
-`helm test` runs this module on every rank. If sums of gradients were wrong, the job would train on, and no other check
-would reveal the error.
+`helm test` runs this module on every rank. If sums of gradients were wrong, the job would continue the training, and no
+other check would reveal the error.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ def run(options: Options, backend: Backend) -> None:
         say(backend, line(size, seconds=seconds_of_one(backend, mine, options.repeats), ranks=backend.size))
     # Run one more all-reduce. If another rank has failed, this rank waits here until the launcher ends it.
     backend.all_reduce(backend.put(values(backend.rank, 1)))
-    say(backend, f"all-reduce is right on {backend.size} ranks")
+    say(backend, f"all-reduce is right on {backend.size} ranks: each rank got the correct sums")
 
 
 def values(rank: int, count: int) -> NDArray[np.float32]:
     """Return a rank's numbers.
 
-    The values differ by index and by rank: if elements were swapped, the sums would be wrong.
+    Each index and each rank has other values. So an all-reduce that swaps elements returns wrong sums.
     """
     return (np.arange(count) % VALUES + rank + 1).astype(np.float32)
 

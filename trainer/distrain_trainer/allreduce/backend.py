@@ -1,4 +1,4 @@
-"""Define the operations that the test needs from a framework: all-reduce on the device that is used for training."""
+"""Define the operations that the all-reduce test needs from a framework. The operations use the training device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 class Backend:
     """This rank, the number of ranks, and a framework's operations.
 
-    `put` copies a NumPy array to a tensor on the device. `get` copies a tensor to a NumPy array. `all_reduce` returns
-    the sum over all ranks after it is complete, and does not change its argument.
+    `put` copies a NumPy array to a tensor on the device. `get` copies a tensor to a NumPy array. `all_reduce` waits for
+    the sum over all ranks and returns it. `all_reduce` does not change its argument.
     """
 
     rank: int

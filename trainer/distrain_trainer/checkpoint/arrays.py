@@ -1,4 +1,4 @@
-"""Represent a state as named arrays: their types and shapes, and the pieces of arrays in a file."""
+"""Describe the named arrays of a run's state: their types and shapes, and how large arrays are cut into pieces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Field:
     def of(cls, name: str, dtype: str, shape: Iterable[int]) -> Field:
         """Return the Field of an array, given the framework's name for its element type.
 
-        Raises ArgumentError if TYPES does not contain that type.
+        Raises ArgumentError if checkpoints cannot contain this element type.
         """
         if dtype not in TYPES:
             raise ArgumentError(
@@ -75,7 +75,9 @@ Fields = Mapping[str, Field]
 
 @dataclass(frozen=True)
 class Cut:
-    """A piece of a flattened array in a file: the index of its first element, and the shape of the whole array."""
+    """A piece of an array that is divided between several files: the index of its first element, and the whole array's
+    shape.
+    """
 
     start: int
     shape: tuple[int, ...]
@@ -85,9 +87,10 @@ Cuts = Mapping[str, Cut]
 
 
 def elements(array: Any, cut: Cut | None, size: int) -> Any:
-    """Return an array of NumPy, PyTorch or MXNet unchanged.
+    """Return the part of an array that belongs in one file. The array is from NumPy, PyTorch or MXNet.
 
-    If the array is cut, return `size` of its elements as a flat array.
+    If `cut` is None, the part is the whole array. Otherwise the part is a flat array with `size` elements, from the
+    cut's first element on.
     """
     return array if cut is None else array.reshape(-1)[cut.start : cut.start + size]
 
@@ -98,7 +101,10 @@ def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def require_same_model(fields: Fields, start: Fields) -> None:
-    """Raise ArgumentError if a step has changed which arrays the model has: no run could load a checkpoint then."""
+    """Raise ArgumentError if a training step has added, removed or changed an array of the model.
+
+    A new run would build the model without this change, and so it could not load a checkpoint.
+    """
     before, now = subset(start, "model."), subset(fields, "model.")
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
@@ -106,10 +112,10 @@ def require_same_model(fields: Fields, start: Fields) -> None:
                 f"{found.type_name}{list(found.shape)}" if found else "absent"
                 for found in (before.get(name), now.get(name))
             )
-            change = " before a training step and ".join(texts)
+            change = " before and ".join(texts)
             raise ArgumentError(
-                f"trainer.model: {name} is {change} after it, but the model must keep the arrays of its start; create "
-                "it when the model is built, and keep its type and shape"
+                f"trainer.model: {name} is {change} after a training step, but a step must not add or remove arrays, "
+                "or change their type or shape; create each array when the model is built, and keep its type and shape"
             )
 
 

@@ -1,4 +1,7 @@
-"""Keep host memory for a run's state: for the files that this rank saves, and for the state that this rank loads."""
+"""Keep host memory for a run's state.
+
+A rank uses this memory for the files that it saves, and for the state that it loads.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Buffer:
     def reserve(self, size: int, *, touches: bool = True) -> None:
         """Allocate at least `size` bytes.
 
-        Write to each page once, unless the caller is going to write all pages at once.
+        With `touches`, write to each page, so that the kernel allocates the page now and not during a later copy.
         """
         with self._reserving:
             if len(self._memory) < size:
@@ -39,16 +42,19 @@ class Buffer:
             self._memory = np.zeros(0, dtype=np.uint8)
 
     def place(self, parts: Sequence[Part]) -> Arrays:
-        """Write the headers of the parts into the buffer, and return the arrays and pieces, for the caller to fill."""
+        """Write the files' headers into the buffer.
+
+        Return views of the buffer, which the caller must fill with the arrays' content.
+        """
         self.reserve(parts[-1].end)
         for part in parts:
             self._memory[part.start : part.data] = np.frombuffer(part.header, dtype=np.uint8)
         return {name: self._view(place, part.fields[name]) for part in parts for name, place in places_in(part)}
 
     def arrays(self, parts: Sequence[Part]) -> Arrays:
-        """Return the whole arrays of a checkpoint's parts, as views of the buffer.
+        """Return the arrays of a checkpoint as views of the buffer. An array that is cut into pieces is returned whole.
 
-        The next use of the buffer overwrites them, so copy an array to keep it.
+        The next use of the buffer overwrites these arrays, so copy an array to keep it.
         """
         found: dict[str, Array] = {}
         for part in parts:
@@ -66,7 +72,7 @@ class Buffer:
         return self._memory.data[start:end]
 
     def fill(self, arrays: Arrays) -> list[Part]:
-        """Copy arrays of NumPy's types or of type BFLOAT16 into the buffer, and return the parts that contain them."""
+        """Copy arrays into the buffer, and return the layout of their files. Types: NumPy's, and BFLOAT16."""
         parts = plan(_fields_in(arrays))
         for name, place in self.place(parts).items():
             place[...] = arrays[name].view(place.dtype)

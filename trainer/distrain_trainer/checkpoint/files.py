@@ -24,7 +24,7 @@ OURS = re.compile(r"(manifest\.json|rank-\d+\.json|state-\d+\.safetensors|state\
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint, and the places of its arrays in a Buffer."""
+    """A complete checkpoint, and the offsets of its arrays in a Buffer."""
 
     name: str
     manifest: Manifest
@@ -62,7 +62,7 @@ def _names_in(files: Iterable[str]) -> list[str]:
 def last_there(store: Store) -> tuple[int, str | None]:
     """Return the generation and the name of the newest checkpoint, or 0 and None if the store contains no checkpoint.
 
-    Only folders with a valid manifest count, because folders of other programs may have names of this form too.
+    Only folders with a valid manifest count, because another program's folder may have a name of the same form.
     """
     for name in names(store):
         try:
@@ -74,7 +74,9 @@ def last_there(store: Store) -> tuple[int, str | None]:
 
 
 def _manifest(store: Store, name: str) -> Manifest | None:
-    """Return a checkpoint's manifest, or None if it is missing, damaged, or that of a checkpoint of another name.
+    """Return a checkpoint's manifest, or None if it is missing or damaged.
+
+    A manifest counts as damaged if its number of samples is not the one in the checkpoint's name.
 
     Raises NewerError and StorageError.
     """
@@ -93,10 +95,10 @@ def _manifest_in(content: bytes, name: str) -> Manifest | None:
 
 
 def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list[str]:
-    """Return the files of a checkpoint's folder that may be deleted, with the manifest first.
+    """Return the files that the trainer may delete from a checkpoint's folder, with the manifest first.
 
-    For other folders, return no files. A folder without a manifest counts as an incomplete checkpoint only if all its
-    files belong to checkpoints.
+    If the folder is not a checkpoint, return no files. A folder without a manifest is an incomplete checkpoint only if
+    each of its files has the name of a checkpoint's file.
     """
     tell(f"reading {store.path(f'{name}/{MANIFEST}')}")
     there = [file for file in files if file.startswith(f"{name}/")]
@@ -123,7 +125,7 @@ def of_another(store: Store, name: str, difference: str) -> CheckpointError:
 
 
 def write(store: Store, name: str, parts: Sequence[Part], buffer: Buffer, tell: Tell) -> dict[str, FileSum]:
-    """Write the files of a checkpoint that this rank saves. Return the sizes and checksums of the files.
+    """Write this rank's files of a checkpoint. Return the sizes and checksums of the files.
 
     Raises StorageError if a file cannot be written.
     """
@@ -143,7 +145,9 @@ def complete(store: Store, name: str, manifest: Manifest, tell: Tell) -> None:
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
-    """Return the subject of a checkpoint, or None if the manifest is missing, damaged or of an unknown format."""
+    """Return what a checkpoint's run trains (its Subject), or None if the manifest is missing, damaged or of an unknown
+    format.
+    """
     try:
         manifest = _manifest(store, name)
     except NewerError:
@@ -154,7 +158,7 @@ def subject_of(store: Store, name: str) -> Subject | None:
 def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
     """Delete old checkpoints. Keep the newest `keep` complete checkpoints, including the current one.
 
-    Checkpoints that the store refuses to delete stay.
+    If the store refuses to delete a checkpoint, the checkpoint stays.
     """
     with contextlib.suppress(StorageError):
         files = _list(store, tell)
@@ -167,8 +171,8 @@ def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
 def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
     """Delete incomplete checkpoints that are older than the checkpoint `before`.
 
-    On a full disk, these files would take the space of the next checkpoint. Checkpoints that the store refuses to
-    delete stay.
+    On a full disk, these files would take the space of the next checkpoint. If the store refuses to delete a
+    checkpoint, the checkpoint stays.
     """
     with contextlib.suppress(StorageError, OSError):
         files = _list(store, tell)
@@ -178,10 +182,10 @@ def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
 
 
 def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> None:
-    """Delete the files of an incomplete checkpoint that this rank has written.
+    """Delete this rank's own files of an incomplete checkpoint.
 
-    The files of the other ranks stay, because those ranks do not write them again. Files that the store refuses to
-    delete stay.
+    The files of the other ranks stay, because those ranks would not write these files again. If the store refuses to
+    delete a file, the file stays.
     """
     with contextlib.suppress(StorageError, OSError):
         if not _is_whole(store, name):
@@ -191,7 +195,7 @@ def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> No
 def _list(store: Store, tell: Tell) -> list[str]:
     """List the files of all checkpoints.
 
-    Call `tell` for each file, because a long listing would otherwise look like a call that hangs.
+    Call `tell` for each file, so that a long listing does not look like a call that hangs.
     """
     tell(f"listing {store.uri}")
     files = []

@@ -17,10 +17,10 @@ Say = Callable[[str], None]
 
 
 def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: Say) -> str:
-    """Return a text about what the values ask for and the finished run does not have, or "" if nothing is missing.
+    """Return a text that names the steps or results that a finished run lacks, or "" if it lacks nothing.
 
-    Raises CheckpointError if the finished run has another subject or other data, and StorageError if the output cannot
-    be read.
+    The values say which steps and results are wanted. Raises CheckpointError if the finished run trained another model
+    or used other data, and StorageError if the output cannot be read.
     """
     end = head.end
     if end is None:
@@ -39,7 +39,7 @@ def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: 
 
 
 def name_of_weights(config: Config, head: Head) -> str:
-    """Return the name by which results.json identifies the weights of one generation."""
+    """Return the text that identifies a run and its generation in results.json: the URI, "#" and the generation."""
     return f"{config.checkpoint}#{head.generation}"
 
 
@@ -48,7 +48,7 @@ def say_if_longer(config: Config, subject: Subject, at: Position | End, say: Say
     if _steps_left(config, subject, at) < 0:
         say(
             f"trains no further: {_length_of(config)}, but step {at.step} ({at.samples} samples) is already done; the "
-            "model is the one after that step"
+            f"model stays as it was after step {at.step}"
         )
 
 

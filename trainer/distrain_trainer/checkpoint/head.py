@@ -1,6 +1,7 @@
 """Read and change HEAD.
 
-HEAD is the file of a run that names the job that holds the run, and the run's newest checkpoint.
+Each run has a file named HEAD. HEAD contains the name of the job that holds the run, and the name of the run's newest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ RETIRED_KEPT = 64
 
 @dataclass(frozen=True)
 class Holder:
-    """A job that holds a run or asks for it: the name of the job resource, and the UIDs of its pods."""
+    """A job that holds a run, or that asks to take the run over: the name of the job resource, and the UIDs of its
+    pods.
+    """
 
     job: str
     pods: tuple[str, ...] = ()
@@ -37,7 +40,9 @@ class Holder:
 
 @dataclass(frozen=True)
 class End:
-    """The point at which a run finished: the last step, the samples seen, the digest of the subject, and data.uri.
+    """The point at which a run finished: the last step, the number of samples seen, and data.uri.
+
+    `subject` is a hash of what the run trained: framework, model, optimizer, seed, and size of the data (see Subject).
 
     `data` is None if an earlier version of the trainer finished the run, because it did not record data.uri.
     """
@@ -60,9 +65,10 @@ class End:
 class Head:
     """The content of a run's HEAD.
 
-    `heartbeat` is in Unix seconds. `since` is the first generation of the current training: the one that last started
-    from step 0. `successor` is the job that asks for the run. `retired` are the UIDs of pods that must not hold the run
-    again. `end` is the point at which the run last finished; it is valid only in the state FINISHED.
+    `heartbeat` is in Unix seconds. `since` is the generation that last started the training from step 0. `successor` is
+    the job that asks to take the run over. `retired` are the UIDs of pods that may no longer take the run, because
+    another job has replaced their job. `end` is the point at which the run last finished; it is valid only in the state
+    FINISHED.
     """
 
     generation: int
@@ -85,9 +91,9 @@ class Head:
         return Holder(self.job, self.pods)
 
     def passed_to(self, new: Holder) -> Head:
-        """Return the HEAD after a new holder has taken it.
+        """Return the new content of HEAD when `new` takes the run.
 
-        If the new holder is another job, the pods of the old holder are retired.
+        If `new` is another job than the holder so far, the holder's pods may no longer take the run.
         """
         gone = () if new.job == self.job else self.pods
         return replace(
@@ -102,9 +108,9 @@ class Head:
         )
 
     def asked_by(self, new: Holder) -> Head:
-        """Return the HEAD after a job has asked for the run.
+        """Return the new content of HEAD when the job `new` asks to take the run over.
 
-        If a different job had asked before, the pods of that job are retired.
+        If another job had asked before, that job's pods may no longer take the run.
         """
         overtaken = self.successor.pods if self.successor and self.successor.job != new.job else ()
         return replace(self, successor=new, retired=retired(self.retired, overtaken, but=new.pods))
@@ -117,7 +123,7 @@ class Head:
 
     @classmethod
     def from_json(cls, content: bytes) -> Head:
-        """Parse a HEAD. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError if it is damaged."""
+        """Parse a HEAD. Raises ValueError, KeyError, TypeError, AttributeError or RecursionError if HEAD is damaged."""
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
@@ -130,7 +136,9 @@ class Head:
 
 
 def _require_types(head: Head) -> None:
-    """Raise TypeError or ValueError if a field does not have the type of its annotation: JSON may contain any value."""
+    """Raise TypeError or ValueError if a field has another type than its annotation says, because JSON may contain any
+    value.
+    """
     successor, end = head.successor or Holder(""), head.end or End(0, 0, "")
     texts = (head.job, *head.pods, *head.retired, successor.job, *successor.pods)
     numbers = (head.generation, head.since, end.step, end.samples)
@@ -143,9 +151,10 @@ def _require_types(head: Head) -> None:
 
 
 def retired(before: tuple[str, ...], more: tuple[str, ...], *, but: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the retired pods `before` followed by the pods `more`, without the pods in `but`.
+    """Add pods to the list of pods that may no longer take the run. Return the new list of UIDs.
 
-    Keep the last RETIRED_KEPT. If `more` contains more than RETIRED_KEPT pods, all of them are kept.
+    `before` is the old list. The UIDs in `more` are added to it, except for the UIDs that are also in `but`. The new
+    list contains only the newest RETIRED_KEPT UIDs. But if `more` alone is longer, no UID of `more` is dropped.
     """
     pods = [*(pod for pod in before if pod not in more), *(pod for pod in more if pod not in but)]
     return tuple(pods[-max(RETIRED_KEPT, len(more)) :])

@@ -27,12 +27,12 @@ class Interval:
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the work time between two checkpoints for which the expected loss of time is smallest.
+    """Return how long to train between two checkpoints, so that checkpoints and failures together cost the least time.
 
-    `cost` is the time for which saving a checkpoint stops the work. `mtbf` is the mean time between failures. Both are
-    in the unit of the result. The formula is the higher order estimate of Daly 2006 ("A higher order estimate of the
-    optimum checkpoint interval for restart dumps", FGCS 22). The first-order estimate is sqrt(2 cost MTBF), by Young
-    1974 ("A first order approximation to the optimum checkpoint interval", CACM 17).
+    `cost` is the time for which the training stands still while a checkpoint is saved. `mtbf` is the mean time between
+    failures. `cost`, `mtbf` and the result are in the same unit. The formula is the higher order estimate of Daly 2006
+    ("A higher order estimate of the optimum checkpoint interval for restart dumps", FGCS 22). The first-order estimate
+    is sqrt(2 cost MTBF), by Young 1974 ("A first order approximation to the optimum checkpoint interval", CACM 17).
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -41,12 +41,13 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 
 
 def interval(every: float | None, *, stall: float, write: float, ranks: int) -> Interval:
-    """Return the interval: `every` seconds if the values set it, otherwise the one with the smallest loss of time.
+    """Return the time between two checkpoints: `every` seconds if set, otherwise the time that costs the training
+    least.
 
     `stall` is the number of seconds for which the last checkpoint stopped the training. `write` is the number of
-    seconds from the beginning of that checkpoint to its end. The training continues while a checkpoint is written, so
-    the write itself costs no work. But the next checkpoint must wait until this one is written, so a computed interval
-    is never shorter than `write`.
+    seconds from the beginning of the last checkpoint until it was written. The training continues while a checkpoint is
+    written, so writing alone does not delay the training. But the next checkpoint must wait until this one is written,
+    so a computed interval is never shorter than `write`.
     """
     if every is not None:
         return Interval(every, "checkpoint.every")

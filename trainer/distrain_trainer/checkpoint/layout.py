@@ -28,10 +28,11 @@ METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a checkpoint: its header, the fields of its arrays, and the place of the arrays in the buffer.
+    """One file of a checkpoint: its header, the types and shapes of its arrays, and the offset of the arrays in the
+    buffer.
 
-    `cuts` are the arrays that are divided between several files. For a divided array, `fields` contains the field of
-    the piece that is in this file.
+    `cuts` are the arrays that are divided between several files. For such an array, `fields` contains the type and
+    shape of the piece in this file.
     """
 
     file: str
@@ -42,7 +43,7 @@ class Part:
 
     @property
     def start(self) -> int:
-        """The offset in the buffer at which the file's header begins. The file is written from there."""
+        """The offset in the buffer of the file's first byte. A file begins with its header."""
         return self.data - len(self.header)
 
     @property
@@ -56,12 +57,15 @@ class Part:
 
     @property
     def whole_fields(self) -> dict[str, Field]:
-        """The fields of the file's arrays. For a cut array it is the field of the whole array, not of its piece."""
+        """The types and shapes of the file's arrays.
+
+        For an array that is cut into pieces, the shape is that of the whole array.
+        """
         return {**self.fields, **{name: Field(self.fields[name].dtype, cut.shape) for name, cut in self.cuts.items()}}
 
 
 def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks: int = 1) -> list[Part]:
-    """Lay out the share of a state that one rank saves, in files. All ranks get about the same number of bytes.
+    """Plan the files in which one rank saves its share of a state. All ranks get about the same number of bytes.
 
     Rank 0 gets all `unshared` arrays, which may be different on each rank. Arrays with larger elements come first,
     which keeps every array aligned.
@@ -80,7 +84,10 @@ def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks
 def _share(
     fields: Fields, unshared: Collection[str], rank: int, ranks: int
 ) -> tuple[list[dict[str, Field]], dict[str, Cut]]:
-    """Return the fields in each of one rank's files, and the pieces of the arrays that are cut."""
+    """Return the types and shapes of the arrays in each of a rank's files.
+
+    Also return a Cut for each array that the rank saves only in part.
+    """
     if ranks == 1:
         return _groups(widest_first(fields)), {}
     # Rank 0 also saves all empty arrays: each rank saves a range of bytes, and no range contains an array without
@@ -98,7 +105,7 @@ def _share(
 def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
     """Return the offsets at which the ranks' shares of the shared arrays begin, and the end of the last share.
 
-    Rank 0 saves `own` more bytes, of arrays that are not shared.
+    Rank 0 also saves `own` bytes of other arrays, so its share of the shared arrays is smaller.
     """
     total = sum(field.size for field in shared.values())
     first = max(0, (own + total) // ranks - own)
@@ -107,9 +114,9 @@ def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
 
 
 def _snapped(shared: Fields, edge: int) -> int:
-    """Move an offset back to where arrays may be divided.
+    """Move an offset back to the nearest place at which the sequence of arrays may be divided between two ranks.
 
-    In a large array, this is the start of an element. Small arrays are not divided.
+    A large array may be divided at every multiple of ALIGNMENT bytes, a small array only at its start.
     """
     place = 0
     for field in shared.values():
@@ -120,7 +127,11 @@ def _snapped(shared: Fields, edge: int) -> int:
 
 
 def _between(shared: Fields, first: int, last: int) -> tuple[dict[str, Field], dict[str, Cut]]:
-    """Return the arrays between two offsets in the sequence of shared arrays: their fields, and their cuts."""
+    """Return the type and the shape of each array between two offsets in the sequence of shared arrays.
+
+    If only a piece of an array is between the offsets, return the shape of the piece. Also return a Cut for each such
+    array: the index of the piece's first element, and the shape of the whole array.
+    """
     found: dict[str, Field] = {}
     cuts: dict[str, Cut] = {}
     place = 0
@@ -170,7 +181,7 @@ def header_size(content: bytes | bytearray) -> int:
 def parse(file: str, header: bytes, size: int) -> Part:
     """Parse the header of a file of `size` bytes.
 
-    Raises ValueError if the header is not that of a safetensors file of that size.
+    Raises ValueError unless `header` is the header of a safetensors file with `size` bytes.
     """
     try:
         told = json.loads(header[8:])
@@ -223,9 +234,11 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 
 
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
-    """After an array is placed, return the piece that must follow it, or None.
+    """Check the array `name` of a file. Return the piece that must follow it, or None if the array is complete.
 
-    Raises ValueError if the array is not the expected piece.
+    A piece is given as the name of its array and the index of its first element. `following` is the piece that must
+    come next, or None if any array may come next. Raises ValueError if the file has another piece at this place, or
+    only the later part of an array.
     """
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0
@@ -249,7 +262,10 @@ def places_in(part: Part) -> Iterator[tuple[str, int]]:
 
 
 def fields_of(parts: Iterable[Part]) -> dict[str, Field]:
-    """Return the fields of all parts. For a cut array, this is the field of the whole array, not of a piece."""
+    """Return the types and shapes of the arrays in all files.
+
+    For an array that is cut into pieces, return the shape of the whole array.
+    """
     return {name: field for part in parts for name, field in part.whole_fields.items()}
 
 

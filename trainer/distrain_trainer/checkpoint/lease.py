@@ -37,7 +37,7 @@ WRONG_TAG = f'"{"0" * 32}"'
 
 
 class Lease:
-    """This process's lease on HEAD. If another generation holds HEAD, every attempt to change HEAD fails."""
+    """This process's right to change HEAD. Once another generation holds HEAD, every attempt to change HEAD fails."""
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
         self.store, self.head = store, head
@@ -54,7 +54,7 @@ class Lease:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether another job waits for this one to stop."""
+        """Whether another job waits for this job to stop."""
         return self.head.successor is not None
 
     def change(self, **to: Any) -> None:
@@ -72,7 +72,7 @@ class Lease:
                 else:
                     self.head = new
                     return
-        why = "the store says each time that it has changed since it was read"
+        why = "the store refuses each write, because the file has changed since it was read"
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} cannot be written: {why}")
 
     def require(self) -> None:
@@ -83,7 +83,7 @@ class Lease:
     def _read_head(self) -> None:
         """Read HEAD. Raises FencedError if another generation holds HEAD.
 
-        If HEAD is missing, somebody has deleted it. Then the next change creates HEAD again.
+        If somebody has deleted HEAD, this is no error: the next change creates HEAD again.
         """
         found = heads.read(self.store)
         if found is None:
@@ -135,13 +135,13 @@ class Lease:
 def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head], str], say: Say) -> Lease | None:
     """Wait until this process holds HEAD, and return the lease.
 
-    Return None if the run is finished and nothing is missing. Raises FencedError, StorageError, or StoppedError if a
-    signal arrives during the wait.
+    Return None if the run is finished and lacks nothing. Raises FencedError, StorageError, or StoppedError if a signal
+    arrives during the wait.
 
-    `lacks` returns a text about what the values ask for and the finished run does not have, or "" if nothing is
-    missing. If something is missing, this process acquires the run and continues it. If `lacks` raises an exception,
-    the run stays finished. Without `resumes` the training begins again from step 0, except if pods of the same job
-    restart: they continue.
+    `lacks` returns a text that names the steps or results that the finished run lacks, or "" if it lacks nothing. If
+    the run lacks something, this process takes the run and continues it. If `lacks` raises an exception, HEAD is not
+    changed, so the run is still marked as finished. Without `resumes`, a new job begins the training again from step 0,
+    but restarted pods of the same job continue.
     """
     require_conditions = _probe(store, say)
     liveness = Liveness()
@@ -173,7 +173,7 @@ def acquire(store: Store, mine: Holder, *, resumes: bool, lacks: Callable[[Head]
 def _in_place_of_none(store: Store, mine: Holder, resumes: bool, say: Say) -> Head:
     """Return the first HEAD of a run.
 
-    If the store already contains checkpoints, somebody has deleted HEAD but not the checkpoints.
+    If somebody has deleted HEAD but not the checkpoints, the new HEAD names the newest of these checkpoints.
     """
     generation, newest = files.last_there(store)
     head = replace(Head.first(mine), generation=generation + 1, checkpoint=newest)
@@ -200,7 +200,7 @@ def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
 
 def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
     if mine.shares_pods(head.retired):
-        raise FencedError(f"{store.value}: job {head.job} has taken {store.uri} over; this job must not go on")
+        raise FencedError(f"{store.value}: job {head.job} has taken over {store.uri}; this job must stop")
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
@@ -214,10 +214,10 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 
 @dataclass
 class Liveness:
-    """Judge whether the holder of HEAD is alive: count for how long its heartbeat stays the same during the wait.
+    """Decide whether the holder of HEAD is alive: measure for how long the heartbeat in HEAD has not changed.
 
     At the first check, the holder counts as dead only if its heartbeat is more than SECONDS_OF_SKEW old. If two checks
-    are far apart, for example because of an outage of the store, the count of silent seconds restarts: the holder could
+    are far apart, the measurement starts again. The likely cause is an outage of the store, in which the holder could
     not write its heartbeat either.
     """
 
@@ -242,7 +242,8 @@ class Liveness:
 def _probe(store: Store, say: Say) -> Callable[[Head], None]:
     """Test whether the store supports conditional writes, with a probe file.
 
-    Return a function to call with the HEAD of another job. It raises StorageError if the store ignores conditions.
+    Return a function that the caller must call before this job takes HEAD from another job. That function raises
+    StorageError if the store ignores conditions.
     """
     name = f"probe-{uuid.uuid4()}"
     try:

@@ -1,4 +1,4 @@
-"""Read and write a checkpoint's manifest: the files' checksums, the position in the data, and the run's subject."""
+"""Read and write a checkpoint's manifest: the files' checksums, the position in the data, and what the run trains."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class FileSum:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run trains, and on which data it trains. A run can resume only from a checkpoint with the same subject.
+    """What a run trains, and on which data.
+
+    A run can resume from a checkpoint only if all these values are the same in both.
 
     `epoch_samples` is None for synthetic data. `shapes` maps the name of each array of the model to its shape.
     """
@@ -63,8 +65,8 @@ class Manifest:
     """A checkpoint's manifest.json.
 
     `ranks` is the number of ranks. `time` is in Unix seconds. `history` contains the steps logged so far, and
-    `evaluations` the results of the tests that --evaluate-every asks for. `files` is in the order of the arrays: the
-    pieces of a cut array follow each other.
+    `evaluations` the results of the tests that --evaluate-every asks for. `files` is ordered: if an array is divided
+    between files, these files are consecutive.
     """
 
     subject: Subject
@@ -107,7 +109,7 @@ class Manifest:
 
 
 def _require_types(manifest: Manifest) -> None:
-    """Raise TypeError if a field does not have the type of its annotation: JSON may contain any value."""
+    """Raise TypeError if a field has another type than its annotation says, because JSON may contain any value."""
     place, files = manifest.position, manifest.files.values()
     steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
     logged = (each.step for each in manifest.history)
@@ -121,12 +123,12 @@ def _require_types(manifest: Manifest) -> None:
 
 
 def position_of(told: dict[str, Any]) -> Position:
-    """Return the position from a dictionary that `asdict` has created."""
+    """Convert a dictionary back to the Position from which `asdict` made it."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 
 def difference(there: Subject, here: Subject) -> str | None:
-    """Return a text about the first difference between a checkpoint's subject and this run's, or None."""
+    """Describe the first difference between what a checkpoint's run and this run train, or return None."""
     for what, value in (("framework", "framework"), ("model", "trainer.model"), ("optimizer", "trainer.optimizer")):
         theirs, ours = getattr(there, what), getattr(here, what)
         if theirs != ours:
@@ -143,12 +145,13 @@ def difference(there: Subject, here: Subject) -> str | None:
 
 
 def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
-    """Return a text about the first difference between a checkpoint's arrays and this run's, or None.
+    """Describe the first difference between a checkpoint's arrays and this run's arrays, or return None.
 
     `here` are the arrays at the start of the run. `later` are the arrays that the optimizer adds for each weight at its
-    first step. A checkpoint must contain either all arrays that the optimizer adds for a weight, or none of them. The
-    loss scaler, the moving average of the weights and the optimizer's constants are not compared. The first two depend
-    on trainer.precision and trainer.ema, and a newer version of the framework may have more constants.
+    first step. A checkpoint must contain either all arrays that the optimizer adds for a weight, or none of them. Three
+    groups of arrays are not compared, because they may differ although the model is the same. A run has a loss scaler
+    only with some values of trainer.precision. A run has a moving average of the weights only with trainer.ema. A newer
+    version of the framework may have more constants for the optimizer.
     """
     stepped = {_weight_of(name) for name in there if name in later}
     expected = {**here, **{name: field for name, field in later.items() if _weight_of(name) in stepped}}
@@ -166,7 +169,10 @@ def _weight_of(name: str) -> str:
 
 
 def _described(field: Field | None, other: Field | None) -> str:
-    """Return the type of an array, and also its shape if the types are equal and only the shapes differ."""
+    """Return the type of an array as text.
+
+    If `other` has the same type, also return the shape, because only the shapes differ.
+    """
     if field is None:
         return "missing"
     has_same_type = other is not None and other.dtype == field.dtype

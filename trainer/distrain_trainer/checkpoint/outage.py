@@ -11,8 +11,9 @@ class Outage:
     """A period in which checkpoints cannot be saved.
 
     The outage begins with the first failure and ends with the next successful save. A call that does not return, for
-    example because the server of a network volume is down, also counts as an outage. `silence` is the time since that
-    call began. The saving thread records the outage, and the main thread reads the record.
+    example because the server of a network volume is down, also counts as an outage. `silence` is the time for which
+    the current call has not returned, in seconds. The saving thread records the outage, and the main thread reads the
+    record.
     """
 
     def __init__(self) -> None:

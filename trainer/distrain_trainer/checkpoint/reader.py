@@ -1,7 +1,7 @@
 """Read checkpoints, and skip torn ones: those that are incomplete or do not match their manifest.
 
-Each rank can read its share of the files, and it reads several files at the same time. While one file's checksum is
-computed, other files are read.
+If the ranks read a checkpoint together, each rank reads only its share of the files. A rank reads several files at the
+same time, and computes one file's checksum while it reads other files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DamagedCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Trained:
-    """What the run needs from a checkpoint: its subject and its arrays.
+    """What this run trains, and the arrays of its state. A run can resume only from a checkpoint that matches both.
 
     `fields` are the arrays at the start of the run, and `later` are the arrays that the optimizer adds at its first
     step.
@@ -63,8 +63,9 @@ def newest_good(
 ) -> Checkpoint | None:
     """Read the newest complete checkpoint, searching backwards from `newest`. Log one line per skipped checkpoint.
 
-    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint has another subject, or if none
-    can be read and at least one has an unknown format.
+    Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint does not fit the run, for example
+    because the model is another one. Also raises CheckpointError if no checkpoint can be read and at least one has an
+    unknown format.
     """
     of_newer = None
     for name in _candidates(store, newest, first_generation):
@@ -76,7 +77,7 @@ def newest_good(
                 of_newer = of_newer or f"{store.value}: {store.path(name)} cannot be read: {error}"
     if of_newer:
         raise CheckpointError(
-            f"{of_newer}; go on with the trainer that wrote it, or set checkpoint.resume to never to begin anew"
+            f"{of_newer}; continue with the trainer that wrote it, or train from the start with checkpoint.resume=never"
         )
     say(f"checkpoint: no checkpoint in {store.uri} can be read; the training begins anew")
     return None
@@ -92,8 +93,8 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: ReadFiles) -> Checkpoint:
     """Read a checkpoint into the buffer. `read_files` reads the files of the checkpoint; it is not called for format 1.
 
-    Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
-    CheckpointError if it has another subject, and StorageError if the store cannot be read.
+    Raises DamagedCheckpointError if the checkpoint is incomplete, damaged or not a checkpoint, NewerError if its format
+    is unknown, CheckpointError if it does not fit the run, and StorageError if the store cannot be read.
     """
     held = store.read_tagged(f"{name}/{MANIFEST}")
     if held is None:
@@ -121,13 +122,16 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
 
 
 def _require_none(difference: str | None, store: Store, name: str) -> None:
-    """Raise CheckpointError if `difference` is a text and not None: then the checkpoint does not fit the run."""
+    """Raise CheckpointError unless `difference` is None.
+
+    `difference` describes why the checkpoint does not fit the run.
+    """
     if difference is not None:
         raise of_another(store, name, difference)
 
 
 def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
-    """Read the headers of a checkpoint's files, and place the files' arrays in a buffer.
+    """Read the headers of a checkpoint's files, and compute from them the offset of each array in a buffer.
 
     Raises DamagedCheckpointError or ValueError if a file is damaged, for example too short.
     """
@@ -164,7 +168,7 @@ def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
 
 
 def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: Buffer) -> None:
-    """Read some of the files of a checkpoint into the buffer, in which all parts of the checkpoint have their places.
+    """Read some files of a checkpoint into the buffer. The buffer has room for all files of the checkpoint.
 
     Raises DamagedCheckpointError if a file's size or checksum is wrong.
     """
@@ -182,7 +186,7 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
 
 
 def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[memoryview]]:
-    """Start to read the arrays of a file. Return the reads of the file's pieces, in order."""
+    """Start to read the arrays of a file. Return one future for each piece of the file, in order."""
     begun = []
     for start in range(len(part.header), part.size, PIECE):
         into = buffer.span(part.start + start, part.start + min(part.size, start + PIECE))
@@ -191,7 +195,7 @@ def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffe
 
 
 def _read_into(store: Store, path: str, into: memoryview, start: int, size: int) -> memoryview:
-    """Read a piece of a file into the buffer, and return it.
+    """Read a piece of a file into `into`, and return `into`.
 
     Raises DamagedCheckpointError unless the file's size is `size` bytes.
     """
@@ -208,7 +212,7 @@ def _read_into(store: Store, path: str, into: memoryview, start: int, size: int)
 def _require_sum(part: Part, reads: Iterable[Future[memoryview]], sha256: str) -> None:
     """Raise DamagedCheckpointError if a file's checksum is wrong.
 
-    `reads` are the reads of the file's pieces, in order.
+    `reads` contains one future for each piece of the file, in order.
     """
     digest = hashlib.sha256(part.header)
     for each in reads:

@@ -39,9 +39,9 @@ def write(store: Store, name: str, rank: int, start: str, sums: dict[str, FileSu
 def wait(
     store: Store, name: str, ranks: int, start: str, tell: Tell, *, seconds: float, is_wanted: Callable[[], bool]
 ) -> dict[str, FileSum]:
-    """Called by rank 0: wait for the reports of all other ranks, and return the files in the order of the ranks.
+    """Called by rank 0: wait for the reports of all other ranks. Return the reported files in the order of the ranks.
 
-    Raises UnavailableError if a report takes longer than `seconds`, or if nobody waits for the checkpoint any more.
+    Raises UnavailableError if a report takes longer than `seconds`, or if the checkpoint has become unnecessary.
     """
     sums: dict[str, FileSum] = {}
     for rank in range(1, ranks):
@@ -75,7 +75,7 @@ def _read(store: Store, name: str, rank: int, start: str) -> dict[str, FileSum] 
 def delete(store: Store, name: str, ranks: int, tell: Tell) -> None:
     """Called by rank 0: delete the reports, after their content has been written to the manifest.
 
-    Reports that the store refuses to delete stay.
+    If the store refuses to delete a report, the report stays.
     """
     with contextlib.suppress(StorageError):
         for rank in range(1, ranks):

@@ -35,7 +35,7 @@ SECONDS_FOR_OTHERS = 120.0
 
 @dataclass(frozen=True)
 class Member:
-    """The number of this rank among the ranks that save together.
+    """This rank, and the number of ranks that save a checkpoint together.
 
     `start` is a random text that is equal on all ranks and identifies this start of the run.
     """
@@ -47,9 +47,9 @@ class Member:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The share of the state after a step that this rank saves.
+    """This rank's share of the state after a step.
 
-    Its arrays are in the writer's buffer, at the places that `parts` describe.
+    The arrays are in the writer's buffer. `parts` contains the offsets of the arrays in the buffer.
     """
 
     subject: Subject
@@ -81,9 +81,9 @@ Agree = Callable[[str], str]
 class Writer:
     """Write snapshots in a thread. The thread puts log lines into `lines`, and the main thread prints them.
 
-    There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank that saves
-    writes its own files. Rank 0 also completes the checkpoint. The other ranks have copies of the lease, which they use
-    only to check that no other generation holds HEAD.
+    There is only one buffer, so no snapshot can be taken while an earlier one is being written. Each rank writes its
+    own files. Rank 0 also holds the lease, and completes the checkpoint. The other ranks have copies of the lease, only
+    to check that no newer process has taken the run over.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
@@ -125,7 +125,10 @@ class Writer:
         self._thread.start()
 
     def _due_without_cost(self) -> float:
-        """Return the time of the next checkpoint if the cost of saving is unknown: at the start, or after a failure."""
+        """Return when the next checkpoint is due.
+
+        Called at the start and after a failure, when the cost of saving is unknown.
+        """
         every = self._config.checkpoint_every
         return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
@@ -135,7 +138,7 @@ class Writer:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there is a snapshot that is held, is being written, or will be retried."""
+        """Whether there is an unsaved snapshot: one that is held, is being written, or will be retried."""
         return self._is_busy or self._given is not None or self._held is not None
 
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
@@ -161,7 +164,10 @@ class Writer:
         return True
 
     def settle(self, step: int, *, is_good: bool) -> None:
-        """After `step` steps, save the held snapshot if the step after the snapshot was good, otherwise drop it."""
+        """Save the held snapshot if the step after it was good, otherwise drop it.
+
+        `step` is the number of steps made so far.
+        """
         if self._held is None or step <= self._held.position.step:
             return
         if is_good:
@@ -173,13 +179,13 @@ class Writer:
             self._held = None
 
     def _give(self) -> None:
-        """Give the held snapshot to the thread, which writes it."""
+        """Let the thread write the held snapshot."""
         with self._change:
             self._given, self._held, self._is_busy = self._held, None, True
             self._change.notify_all()
 
     def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
-        """Save the state after `samples` samples. Return "" when it is saved, or the reason why it cannot be saved.
+        """Save the state after `samples` samples. Return "" once the state is saved, or the reason why saving failed.
 
         `agree` is called after this rank has written its files or has given up. `agree` waits until all ranks have
         called it.
@@ -198,9 +204,9 @@ class Writer:
         return "" if self._samples_in_head == samples else reason
 
     def _written_or_not(self, take: Take, samples: int, begun: float, *, is_taken: bool) -> str:
-        """Wait until the files of the state after `samples` samples are written.
+        """Wait until this rank has written its files of the checkpoint after `samples` samples.
 
-        Return "" if they are written, otherwise the reason why not.
+        Return "" if the files are written, otherwise the reason why they are not.
         """
         while samples not in (self._written_samples, self.saved_samples):
             is_taken = is_taken or self.save(take, wait=SECONDS_BETWEEN_CHECKS)
@@ -219,7 +225,7 @@ class Writer:
     def _try_again(self, samples: int) -> bool:
         """If the buffer contains the state after `samples` samples, save it now instead of after a pause.
 
-        Return whether it does.
+        Return whether the buffer contains this state.
         """
         with self._change:
             is_taken = self._given is not None and self._given.position.samples == samples
@@ -228,7 +234,7 @@ class Writer:
         return is_taken
 
     def _is_hopeless(self, samples: int, begun: float) -> bool:
-        """Return whether to give up saving the state after `samples` samples. The attempts began at the time `begun`.
+        """Return whether to give up saving the state after `samples` samples. `begun` is the time of the first attempt.
 
         Give up if saving has failed and SECONDS_FOR_LAST have passed. If a write is in progress, wait for it, but give
         up if a single call takes longer than checkpoint.maxAge.
@@ -243,7 +249,7 @@ class Writer:
         return self.outage.silence > self._config.checkpoint_max_age
 
     def close(self) -> None:
-        """Stop the thread, and wait until its current write is done: if the process exits during a write, it may abort.
+        """Stop the thread, and wait until its current write is done. Python may abort if it exits during a write.
 
         Raises UnavailableError if one call takes longer than checkpoint.maxAge.
         """
@@ -329,7 +335,7 @@ class Writer:
     def _complete(self, snapshot: Snapshot, name: str, sums: dict[str, FileSum], seconds: float) -> None:
         """Called by rank 0: wait for the other ranks' files, write the manifest, and name the checkpoint in HEAD.
 
-        `seconds` is the time that writing rank 0's own files took.
+        `seconds` is how long rank 0 took to write its own files.
         """
         store, tell, member = self.lease.store, self.outage.note, self._member
         samples = snapshot.position.samples
@@ -346,7 +352,10 @@ class Writer:
         files.prune(store, keep=self._config.checkpoint_keep, current=name, tell=tell)
 
     def _is_wanted(self, samples: int) -> bool:
-        """Return whether to wait for the other ranks' files of the state after `samples` samples."""
+        """Return whether rank 0 should still wait for the other ranks' files.
+
+        These files contain the state after `samples` samples.
+        """
         return samples >= self._awaited_samples and time.monotonic() - self._closed_at < SECONDS_FOR_LAST
 
     def _name_of(self, snapshot: Snapshot) -> str:

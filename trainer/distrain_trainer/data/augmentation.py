@@ -31,7 +31,7 @@ ATTEMPTS = 10
 class Moments:
     """The mean and standard deviation by which pixels between 0 and 1 are normalized.
 
-    There is one of each per channel, or one of each for all channels.
+    Each array has one number per channel, or a single number for all channels.
     """
 
     mean: npt.NDArray[np.float32]
@@ -61,7 +61,7 @@ class Crops:
 
     For training, the crop's area divided by the image's area is within `scale`, and its width divided by its height is
     within `ratio`. For tests, the shorter side of the image is scaled to `resize` pixels, and the crop is at the
-    centre. If `scale` or `resize` is empty, this class chooses no crop, and Decoder crops by its own rule.
+    centre. Without `scale` (for training) or `resize` (for tests), Decoder crops in its own way.
     """
 
     scale: tuple[float, ...] = ()
@@ -75,8 +75,8 @@ class Crops:
     def for_training(self, width: int, height: int, random: np.random.Generator) -> Box:
         """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), like torchvision's RandomResizedCrop.
 
-        If none of ten random crops lies within the image, return a crop at the centre whose ratio is allowed and
-        closest to the image's.
+        If none of ten random crops lies within the image, return a crop at the centre. The crop then has the allowed
+        ratio that is closest to the image's ratio.
         """
         (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
         for _ in range(ATTEMPTS):
@@ -89,7 +89,10 @@ class Crops:
         return _centre(width, height, min(width, height * widest), min(height, width / narrowest))
 
     def for_tests(self, width: int, height: int, size: int) -> Box:
-        """Return the square at the image's centre that is `size` wide after the shorter side is scaled to `resize`."""
+        """Return a square at the image's centre.
+
+        If the image's shorter side is scaled to `resize` pixels, the square is `size` pixels wide.
+        """
         assert self.resize is not None
         side = min(width, height) * size / self.resize
         return _centre(width, height, side, side)
@@ -103,7 +106,7 @@ def _centre(width: int, height: int, across: float, down: float) -> Box:
 def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image:
     """Return a crop of an image as RGB, scaled to a width and height.
 
-    A JPEG is decoded at a reduced size if that is large enough.
+    A JPEG is decoded at a reduced size if this size is still large enough for the result.
     """
     from PIL import Image
 
@@ -118,13 +121,13 @@ def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image
 def is_grey(image: Image.Image) -> bool:
     """Return whether an image has no colours, as images of digits do.
 
-    Digits must not be mirrored: a mirrored digit is wrong.
+    Images without colours are often digits, and a mirrored digit is wrong. So by default, such images are not mirrored.
     """
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """Return a decoded image as RGB. An image that is RGB already is returned itself, not as a copy."""
+    """Return a decoded image as RGB. If the image is already RGB, it is not copied."""
     # Do not call Pillow's convert for RGB images: it would copy them, which takes a fifth of the whole decoding time.
     if image.mode == "RGB":
         image.load()

@@ -2,12 +2,13 @@
 
 In one process, Python runs only one thread at a time. If the rank's own process read and decoded images, this would
 delay the thread that launches the GPU's kernels. The reader, and the processes that decode for it, write decoded images
-into shared memory. The reader prefetches as many batches as MEMORY allows. All of these processes end when the rank
-ends, for any reason.
+into shared memory, from which the rank uses them without a copy. The reader prefetches as many batches as MEMORY
+allows. All of these processes end when the rank ends, for any reason.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import pickle
@@ -18,8 +19,8 @@ import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -42,6 +43,8 @@ from distrain_trainer.processors import count_processors, local_ranks_from_envir
 
 # The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
+# The rank may use up to LENT batches at a time in the shared memory. If it keeps more batches, it gets copies of them.
+LENT = 2
 SECONDS_TO_END = 5.0
 # Settings of glibc's malloc for the reader process, in bytes. By default, malloc returns the memory of each decoded
 # image to the kernel, and decoding the next image causes hundreds of page faults. With these settings, the reader keeps
@@ -71,11 +74,19 @@ class Work:
 
     @property
     def slots(self) -> int:
-        return max(2, min(BATCHES, MEMORY // self.batch_bytes))
+        return max(2, min(BATCHES, MEMORY // self.batch_bytes)) + LENT
 
-    def slots_in(self, memory: mmap.mmap) -> list[Pixels]:
-        shape = (self.slots, self.config.batch_size, *self.dataset.shape)
-        return [*np.frombuffer(memory, dtype=np.float32).reshape(shape)]
+    @property
+    def slot_bytes(self) -> int:
+        """The bytes of a batch, rounded up to whole pages, so that each slot begins at the beginning of a page."""
+        return -(-self.batch_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+
+    def slot_in(self, memory: mmap.mmap, slot: int) -> ctypes.Array[ctypes.c_ubyte]:
+        return (ctypes.c_ubyte * self.batch_bytes).from_buffer(memory, slot * self.slot_bytes)
+
+    def images_in(self, slot: Any) -> Pixels:
+        pixels: Pixels = np.frombuffer(slot, dtype=np.float32)
+        return pixels.reshape((self.config.batch_size, *self.dataset.shape))
 
 
 def batches_from_beside(
@@ -106,8 +117,11 @@ class BatchesFromBeside:
         # Do not use /dev/shm, which is small in containers. The memory of a memfd counts towards the container's memory
         # limit, like other memory.
         file = os.memfd_create("batches")
-        os.ftruncate(file, work.slots * work.batch_bytes)
-        self._slots = work.slots_in(mmap.mmap(file, 0))
+        os.ftruncate(file, work.slots * work.slot_bytes)
+        self._work, self._memory = work, mmap.mmap(file, 0)
+        self._lent: set[int] = set()
+        # The slots whose batches have been freed. A batch can be freed in any thread.
+        self._freed: queue.SimpleQueue[int] = queue.SimpleQueue()
         ours, its = socket.socketpair()
         self._connection = Connection(ours.detach())
         self.process = _start(its, file)
@@ -115,26 +129,13 @@ class BatchesFromBeside:
         os.close(file)
         with suppress(OSError):  # If the reader has ended, the first batch raises the error.
             self._connection.send_bytes(pickle.dumps(work))
-        # During a step, a thread copies the next batch. NumPy releases Python's lock (GIL) while it copies.
-        self._copier = ThreadPoolExecutor(1)
-        self._next = self._copier.submit(self._receive)
 
     def __iter__(self) -> BatchesFromBeside:
         return self
 
     def __next__(self) -> Batch:
-        batch = self._next.result()
-        self._next = self._copier.submit(self._receive)
-        return batch
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        # The thread ends because the other end of the connection is closed.
-        self._copier.shutdown()
-        self._connection.close()
-
-    def _receive(self) -> Batch:
+        while not self._freed.empty():
+            self._give_back(self._freed.get())
         try:
             found = self._connection.recv()
         except (EOFError, OSError):
@@ -142,10 +143,33 @@ class BatchesFromBeside:
         if isinstance(found, BaseException):
             raise found
         slot, labels, weights, samples, global_samples = found
-        images = self._slots[slot].copy()
-        with suppress(OSError):
+        return Batch(self._images(slot), labels, weights, samples, global_samples)
+
+    def _images(self, slot: int) -> Pixels:
+        """Return the images in a slot as a view of the shared memory.
+
+        If the rank still uses LENT other slots, return a copy of the images instead.
+        """
+        memory = self._work.slot_in(self._memory, slot)
+        images = self._work.images_in(memory)
+        self._lent.add(slot)
+        if len(self._lent) > LENT:
+            images = images.copy()
+            self._give_back(slot)
+        else:
+            # Every array and tensor that uses the memory has a reference to it.
+            weakref.finalize(memory, self._freed.put, slot).atexit = False
+        return images
+
+    def _give_back(self, slot: int) -> None:
+        self._lent.discard(slot)
+        with suppress(OSError):  # If the reader has ended, the next batch raises the error.
             self._connection.send(slot)
-        return Batch(images, labels, weights, samples, global_samples)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._connection.close()
 
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
@@ -179,7 +203,8 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
     try:
         work: Work = pickle.loads(connection.recv_bytes())
         memory = mmap.mmap(memory_file, 0)
-        _send_batches(_decoded_by_processes(work, memory, connection_file), connection, work.slots_in(memory))
+        slots = [work.images_in(work.slot_in(memory, slot)) for slot in range(work.slots)]
+        _send_batches(_decoded_by_processes(work, memory, connection_file), connection, slots)
     except (EOFError, BrokenPipeError):  # The rank has ended.
         pass
     except Exception as error:
@@ -193,7 +218,10 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
 
 
 def _decoded_by_processes(work: Work, memory: mmap.mmap, connection_file: int) -> Work:
-    """Return the work with a decoder that uses all of this rank's processors. With one, the reader itself decodes."""
+    """Return `work` with a decoder that decodes in several processes, one for each of this rank's processors.
+
+    If the rank has only one processor, return `work` unchanged: the reader itself then decodes.
+    """
     train, count = work.dataset.train, count_processors() // work.readers
     if count < 2 or not isinstance(train, ImageFolder | Shards):
         return work

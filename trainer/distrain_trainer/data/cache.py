@@ -51,7 +51,7 @@ _readers: dict[tuple[Cache, str], CachedReader] = {}
 def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
     """Return this process's reader of the store's files.
 
-    The reader caches pieces that start at multiples of `piece` bytes.
+    The reader caches each file in pieces of `piece` bytes.
     """
     key = (cache, store.uri)
     if key not in _readers:
@@ -79,7 +79,7 @@ class CachedReader:
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
         """Read like Store.read_into.
 
-        Raises StorageError only because of the store. A fault of the cache raises nothing.
+        Raises StorageError if the store fails. If only the cache fails, the bytes are read from the store instead.
         """
         if self.is_off:
             return self.store.read_into(name, place, start=start)
@@ -99,9 +99,10 @@ class CachedReader:
         return size
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Return the size and tag that a file had when they were last seen.
+        """Return the size and tag of a file, as the store last reported them.
 
-        The store is asked only once per file, because every read also returns both.
+        Only the first call for a file asks the store. After that, every read of the file reports its size and tag
+        again.
         """
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
@@ -112,7 +113,9 @@ class CachedReader:
         return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
     def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
-        """Read a part of a piece, beginning at the piece's byte `first`. Return False if the piece is not in the cache.
+        """Read a part of a cached piece into `place`, beginning at the piece's byte `first`.
+
+        Return False if the piece is not in the cache.
 
         Remove the piece if it is damaged.
         """
@@ -189,7 +192,7 @@ class CachedReader:
 
     @contextmanager
     def _usage(self) -> Iterator[_Usage]:
-        """Lock the file with the number of cached bytes, so that no other rank changes it."""
+        """Open and lock the file that contains the number of cached bytes, so that no other rank changes it."""
         file = os.open(self.cache.folder / "usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -204,7 +207,8 @@ class CachedReader:
             yield
         except OSError as error:
             self.is_off = True
-            remedy = "free some of it, or lower data.cache.size" if error.errno in FULL else "mount a writable volume"
+            is_full = error.errno in FULL
+            remedy = "free some disk space, or lower data.cache.size" if is_full else "mount a writable volume"
             print(
                 f"{VALUE}.folder: {self.cache.folder} cannot be written: {error.strerror}; the training goes on "
                 f"without this cache; {remedy}",
@@ -220,8 +224,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class _Usage:
     """The number of bytes in the cache, as DIGITS digits in an open file.
 
-    So a single call writes the whole number: if the process is killed, the file contains either the old number or the
-    new one.
+    The number of digits is fixed, so a single call writes the whole number. If the process is killed, the file contains
+    either the old number or the new one.
     """
 
     file: int

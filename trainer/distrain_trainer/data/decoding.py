@@ -33,10 +33,10 @@ class DecodingProcesses:
     """
 
     def __init__(self, decoder: Decoder, memory: mmap.mmap, count: int, *, others: Sequence[int] = ()) -> None:
-        """Fork `count` processes. Call it before this process starts threads.
+        """Fork `count` processes. Call this before this process starts threads.
 
-        `others` are file descriptors of this process that the forked processes close, so that this process's end is
-        noticed by those who are connected to them.
+        `others` are file descriptors of this process's connections, which each forked process closes. Otherwise a
+        connection would stay open when this process ends, and the process at its other end would not notice.
         """
         self._decoder = decoder
         self._start = np.frombuffer(memory, dtype=np.uint8).ctypes.data

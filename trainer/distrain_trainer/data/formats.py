@@ -23,8 +23,8 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
 EXPECTED = (
-    "MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards "
-    "(images and shards may also be below train/ and val/)"
+    "MNIST-format idx .gz files, one folder of .jpg or .png images per class, or .tar shards "
+    "(images and shards may also be in train/ and val/)"
 )
 
 
@@ -59,7 +59,7 @@ def load(config: Config) -> Dataset:
     read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
     format_found = format_of(names, "") or format_of(names, TRAIN)
     if format_found is None:
-        raise DataError(f"data.uri: {store.uri} holds {_some(names)}; put {EXPECTED} there, or correct data.uri")
+        raise DataError(f"data.uri: {store.uri} holds {_some(names)}; correct data.uri, or put there {EXPECTED}")
     dataset = read[format_found](config, store, names)
     _require_shape_of_model(config, dataset.shape)
     _require_moments_of_channels(config, dataset.shape)
@@ -79,8 +79,8 @@ def format_of(names: Sequence[str], folder: str) -> str | None:
 def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
     """Return the folders of training and test data: train/ and either val/ or test/.
 
-    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is not the training
-    data but a class with the name train.
+    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is a class named train
+    and not the folder of training data.
     """
     if format_of(names, TRAIN) is None:
         return "", None
@@ -90,12 +90,12 @@ def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
 def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     if config.image_size is not None:
         raise DataError(
-            f"trainer.extraArgs: --image-size={config.image_size} scales JPEG and PNG images, and {store.uri} holds "
-            "idx files; remove it"
+            f"trainer.extraArgs: --image-size={config.image_size} scales only JPEG and PNG images, but {store.uri} "
+            "holds idx files; remove it"
         )
     if config.augment_flip == "true":
         raise DataError(
-            f"trainer.augment.flip: true mirrors JPEG and PNG images, and {store.uri} holds idx files; remove it"
+            f"trainer.augment.flip: true mirrors only JPEG and PNG images, but {store.uri} holds idx files; remove it"
         )
     train, test = idx.read_idx_files(store, *idx.TRAIN_FILES), idx.read_idx_files(store, *idx.TEST_FILES)
     if train.shape != test.shape:
@@ -157,7 +157,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     files = found[0][0]
     filled = next((file for file in files if file.samples), None)
     if filled is None:
-        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
+        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give shards with samples")
     first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
     cache = Cache(Path(config.cache), config.cache_size) if config.cache else None
@@ -177,7 +177,7 @@ def _known_classes(config: Config) -> int:
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
-    """Return the decoder. Its image size is --image-size, or the size of the first image if that is not set."""
+    """Return the decoder. The decoder's image size is --image-size if set, otherwise the size of the first image."""
     require("pillow", "data.uri")
     size = config.image_size
     of_first, is_grey = look_at(content, name)

@@ -56,7 +56,7 @@ class Arrays:
 def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
     """Read a file of images and the file of their labels.
 
-    Raises StorageError, and DataError if the files cannot be used.
+    Raises StorageError if a file cannot be read, and DataError if the files cannot be used.
     """
     images = _read_idx(store, images_name, dimensions=3)[..., np.newaxis]
     labels = _read_idx(store, labels_name, dimensions=1).astype(np.int64)
@@ -66,7 +66,7 @@ def read_idx_files(store: Store, images_name: str, labels_name: str) -> Arrays:
             f"{labels_name}; upload the two files that belong together"
         )
     if len(images) == 0:
-        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload one that does")
+        raise DataError(f"data.uri: {store.uri}/{images_name} holds no image; upload a file with images")
     return Arrays(images, labels)
 
 
@@ -81,8 +81,8 @@ def _read_idx(store: Store, name: str, *, dimensions: int) -> Bytes:
 def parse_idx(content: bytes, *, dimensions: int) -> Bytes:
     """Parse an idx file of unsigned bytes.
 
-    It contains two zero bytes, the type, the number of dimensions, the size of each dimension, and the data. Raises
-    ValueError if it is not an idx file of unsigned bytes in `dimensions` dimensions.
+    An idx file contains two zero bytes, the type, the number of dimensions, the size of each dimension, and the data.
+    Raises ValueError if it is not an idx file of unsigned bytes in `dimensions` dimensions.
     """
     if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
         raise ValueError(f"it starts with {content[:4].hex()}, not with 0000{UNSIGNED_BYTES:02x}{dimensions:02x}")

@@ -26,12 +26,12 @@ REMEDY = "add --image-size={} to trainer.extraArgs, which scales and crops every
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decode files to images that all have the same shape.
+    """Decode image files to arrays that all have the same shape.
 
     Without `scales`, every image must have the shape of the image `first`. With `scales`, each image is scaled and
-    cropped to the shape. The crop is at the centre, or with `augments` at a random place. `crops` may choose another
-    crop. With `augments` and `flips`, half of the images are mirrored. `moments` is only for the caller, which
-    normalizes the pixels when it writes them into a batch.
+    cropped to the shape. The crop is at the centre, or with `augments` at a random place. If `crops` is set, `crops`
+    chooses the crop instead. With `augments` and `flips`, half of the images are mirrored. `decode` does not use
+    `moments`; `fill` normalizes the pixels with it.
     """
 
     shape: Shape
@@ -68,7 +68,7 @@ class Decoder:
         return np.asarray(self._mirrored(decoded, random))
 
     def _scaled(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Return the image as RGB. With `scales`, return a part of the image, scaled to the shape."""
+        """Return the image as RGB. With `scales`, crop the image and scale the crop to `shape`."""
         height, width, _ = self.shape
         if not self.scales:
             return as_rgb(image)
@@ -79,9 +79,9 @@ class Decoder:
         return self._fit(image, random)
 
     def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Scale the image such that it just covers the shape.
+        """Scale the image to the smallest size that covers `shape`, and crop what exceeds `shape`.
 
-        Crop what exceeds the shape: at the centre for tests, at a random place for training.
+        The crop is at the centre for tests, and at a random place for training.
         """
         from PIL import Image, ImageOps
 
@@ -98,7 +98,7 @@ class Decoder:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Images by their names in the store, and their labels."""
+    """A data set of image files: the names of the files in the store, and the label of each."""
 
     store: Store
     names: Sequence[str]
@@ -148,7 +148,10 @@ def _open(content: bytes) -> Image.Image:
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
-    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if the result is large enough for `side`, because this is faster."""
+    """Make Pillow decode a JPEG at 1/2, 1/4 or 1/8 of its size, which is faster.
+
+    The shorter side of the result still has at least `side` pixels.
+    """
     shorter = min(image.size)
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 

@@ -1,8 +1,8 @@
 """List the names of a data set's files only once per run, and store the list next to the checkpoints.
 
 Listing a million names takes a thousand requests to S3, or one request per folder to a file server. So only rank 0
-lists the names. It writes the list to the run's checkpoint.uri. The other ranks read this list. After a restart, all
-ranks read it.
+lists the names, and writes the list to the run's checkpoint.uri. The other ranks read the stored list. After a restart,
+all ranks read the stored list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0
 
 
 def list_names(config: Config, store: Store) -> Sequence[str]:
-    """Return the names of all files at data.uri, in any order. Raises StorageError, and StoppedError after a signal."""
+    """Return the names of all files at data.uri, in any order. Raises StorageError, and after a signal StoppedError."""
     first = [*itertools.islice(store.names(), FEW)]
     if len(first) < FEW:
         return first
@@ -46,9 +46,9 @@ def list_names(config: Config, store: Store) -> Sequence[str]:
 
 
 def _is_shared(config: Config) -> bool:
-    """Return whether all ranks certainly see the same files at checkpoint.uri.
+    """Return whether it is certain that all ranks see the same files at checkpoint.uri.
 
-    A folder with the same path may be a different one in another pod or on another node.
+    Only S3 guarantees this. The same path may be another folder in another pod or on another node.
     """
     return config.checkpoint.startswith("s3://")
 
@@ -83,7 +83,7 @@ def _write(kept: Store, config: Config, names: Sequence[str]) -> None:
 def _head(config: Config) -> dict[str, object]:
     """Return the values on which the list of names depends.
 
-    If one of these values has changed, the stored list is invalid.
+    A stored list is valid only while all these values stay the same.
     """
     job = os.environ.get("DISTRAIN_JOB", "") if config.resume == "never" else ""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", "") if config.data.startswith("s3://") else ""

@@ -29,9 +29,9 @@ class Batch:
     """The samples of one rank in one step. The arrays have the same shape at every step.
 
     `samples` is the number of samples of this rank, `global_samples` the number of samples of all ranks. A sample's
-    weight is `ranks / global_samples`. The weight is 0 if the sample is damaged, or only fills up the last batch of an
-    epoch. Each rank adds up its losses, each times its sample's weight. The mean of the ranks' sums is the mean loss
-    over the global batch.
+    weight is `ranks / global_samples`. The weight is 0 for damaged samples, and for padding in the last batch of an
+    epoch. Each rank multiplies the loss of each sample by the sample's weight, and adds up the products. The mean of
+    the ranks' sums is the mean loss over the global batch.
     """
 
     images: Pixels
@@ -91,11 +91,11 @@ def train_batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches of one rank from a position on.
+    """Yield the batches of one rank, beginning at the position `start`.
 
-    The iterator never ends. The iterator raises StorageError or DataError. `place` returns memory for the next batch's
-    images, and `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and SAMPLES_AHEAD
-    determines how many batches are prefetched.
+    The iterator never ends, and may raise StorageError or DataError. `place` is a function that returns memory for the
+    next batch's images. `ahead` is the number of batches to prefetch. By default, each batch gets new memory, and
+    SAMPLES_AHEAD determines how many batches are prefetched.
     """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
@@ -126,7 +126,7 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
 
 
 class Damage:
-    """The damaged samples that this rank has found in a data set, and how many of them are allowed."""
+    """The damaged samples that this rank has found in a data set, and the number of damaged samples that is allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
         self._samples, self._most = samples, int(samples * share)
@@ -160,9 +160,9 @@ def _batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches in order, and prefetch the next ones.
+    """Yield the batches in order, and prefetch the batches after them.
 
-    If a thread raises an exception, the caller gets it when it asks for the batch in question.
+    If a thread fails to read a batch, the iterator raises the thread's exception when the caller asks for that batch.
     """
     # One thread reads the samples sequentially and passes the decoding to other threads.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)

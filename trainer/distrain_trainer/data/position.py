@@ -1,4 +1,7 @@
-"""Record how far a run has come in its data. From a few numbers, every rank computes which samples are left."""
+"""Record a run's position in its data.
+
+A few numbers are enough: every rank computes from them which samples remain.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from distrain_trainer.data.sampler import Segment, count_of_step, count_samples_
 
 @dataclass(frozen=True)
 class Position:
-    """The number of steps made so far, the number of their samples, and the segments of the unfinished epoch."""
+    """A position: the number of steps made, the number of samples in these steps, and the segments of the unfinished
+    epoch.
+    """
 
     step: int = 0
     samples: int = 0
@@ -33,7 +38,9 @@ class Position:
 
 @dataclass(frozen=True)
 class SampleCount:
-    """Count the samples that all ranks have seen before a step, if the number of ranks stays the same after `start`.
+    """Compute how many samples all ranks together have seen before a step.
+
+    The number of ranks must not change after `start`.
 
     `epoch_samples` is the number of samples of an epoch, None for synthetic data.
     """

@@ -31,9 +31,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a file that will be read: from byte `start` on, about `share` of the file, and at most up to `end`.
+    """The part of a file to read: it begins at byte `start`, and ends at byte `end` or after the fraction `share` of
+    the file, whichever comes first.
 
-    `end` and `share` are only estimates that limit prefetching. A reader may still read beyond them.
+    `end` and `share` are only estimates that limit prefetching. A reader may still read more of the file.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Span:
 class Piece:
     """The bytes of a file from offset `start` on, in a buffer.
 
-    Once the bytes have arrived, `length` is the number of them.
+    `length` is the number of requested bytes, and after the response the number of received bytes.
     """
 
     start: int
@@ -66,9 +67,9 @@ class Piece:
 
 @dataclass(eq=False)
 class OpenFile:
-    """A span, and its pieces that have arrived or are requested.
+    """A span, and the pieces of the span that have arrived or have been requested.
 
-    `next` is the offset of the first byte that is not requested yet.
+    `next` is the offset of the first byte that has not been requested yet.
     """
 
     span: Span
@@ -129,7 +130,7 @@ class ReadAhead:
     def next_file(self) -> Iterator[io.BufferedReader]:
         """Open the file of the next span, at the beginning of the span.
 
-        Reading raises StorageError, or any other exception that has ended a thread.
+        Reading raises StorageError, or the exception that has ended one of the threads.
         """
         with self._arrived:
             self._require_threads()
@@ -143,7 +144,7 @@ class ReadAhead:
                 self._drop(file, len(file.pieces))
 
     def close(self) -> None:
-        """End the threads. A thread that is waiting for an answer ends only when the answer has arrived."""
+        """End the threads. A thread that waits for a response ends only after the response has arrived."""
         with self._claimable:
             self._is_closed = True
             self._claimable.notify_all()
@@ -151,8 +152,8 @@ class ReadAhead:
     def piece_at(self, file: OpenFile, at: int) -> Piece | None:
         """Wait for the piece that contains the byte `at`, and return it.
 
-        Return None at the end of the file. Drop the pieces before that one. Raises StorageError, or any other exception
-        that has ended a thread.
+        Drop all earlier pieces of the file. Return None if `at` is beyond the end of the file. Raises StorageError, or
+        the exception that has ended one of the threads.
         """
         with self._arrived:
             while file.size is None or at < file.size:
@@ -171,7 +172,8 @@ class ReadAhead:
     def _require_threads(self) -> None:
         """If an exception has ended a thread, raise it.
 
-        In that case other threads may end too, and no more pieces would arrive.
+        Without this error, the reader could wait for ever: the other threads may end too, and then no more pieces
+        arrive.
         """
         if self._failure is not None:
             raise self._failure
@@ -179,7 +181,7 @@ class ReadAhead:
     def _make_first(self, file: OpenFile, at: int) -> None:
         """Drop all pieces before the piece that contains the byte `at`.
 
-        If no piece contains it, drop all pieces and request that byte.
+        If no piece contains that byte, drop all pieces and request a piece that does.
         """
         self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
         if not file.pieces:
@@ -255,7 +257,7 @@ class ReadAhead:
 
 
 class _Raw(RawFile):
-    """A file of ReadAhead, as a Python file object."""
+    """A Python file object whose bytes come from the pieces of ReadAhead."""
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
         super().__init__(file.span.start)

@@ -1,9 +1,9 @@
 """Decide which rank trains on which sample at which step. Every rank computes the same result, without communication.
 
 Each epoch has its own order of all samples, and each rank takes a contiguous slice of that order. So a rank opens only
-the shards that its slice covers. The progress within an epoch is described by a few numbers, the segments. From the
-segments, a resumed run computes which samples are left. If the number of ranks changes during an epoch, the samples
-that are left are divided among the new ranks.
+the shards that its slice covers. A few numbers, the segments, describe the progress within an epoch. A resumed run
+computes from the segments which samples are left. If the number of ranks changes during an epoch, the samples that are
+left are divided among the new ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive steps of an epoch that all have the same number of ranks and the same batch size per rank."""
+    """Consecutive steps of an epoch with the same number of ranks and the same batch size per rank."""
 
     ranks: int
     batch_size: int
@@ -35,10 +35,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Part:
-    """The samples of an epoch that one rank trains on.
+    """One rank's samples of an epoch.
 
     `reading` are the rank's samples in the order in which they are read. `steps` are the same samples in the order of
-    training. For each step it contains the samples of this rank, and the number of samples of all ranks.
+    training. For each step, `steps` contains the samples of this rank, and the number of samples of all ranks together.
     """
 
     epoch: int
@@ -57,9 +57,9 @@ def part_of_epoch(
     shards: Sequence[int] = (),
     made: Sequence[Segment] = (),
 ) -> Part:
-    """Return a rank's part of the samples that are left of an epoch after the segments `made`.
+    """Return a rank's part of an epoch. `made` are the segments made so far; their samples are left out.
 
-    `shards` are the numbers of samples in the files that are read sequentially; it is empty for other formats. All
+    `shards` contains the number of samples in each file that is read sequentially, and is empty for other formats. All
     ranks make the same number of steps. The ranks' slices differ in length by at most one sample. So in the last step,
     a rank may have fewer samples than other ranks, or none.
     """
@@ -87,13 +87,16 @@ def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequ
 
 
 def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequence[Segment] = ()) -> int:
-    """Return how many steps `ranks` ranks need for the samples of an epoch that are left after `made`."""
+    """Return how many steps are left in an epoch if it continues with `ranks` ranks.
+
+    `made` are the segments made so far.
+    """
     earlier, skipped = split(made, batch_size, ranks=ranks)
     return -(-longest_run(count_samples_left(samples, earlier), ranks) // batch_size) - skipped
 
 
 def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
-    """Return how many samples of an epoch are left after the segments `made`."""
+    """Return how many samples are left in an epoch. `made` are the segments made so far."""
     for segment in made:
         samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
     return samples
@@ -113,7 +116,7 @@ class EpochSampler:
         return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
 
     def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
-        """Return a rank's slice of the samples left for segment `number`, in reading order and in training order."""
+        """Return a rank's slice of the samples in `left`, once in reading order and once in training order."""
         reading = left[run_of(len(left), rank=rank, ranks=ranks)]
         if not self.is_in_a_row:
             return reading, reading
@@ -121,7 +124,7 @@ class EpochSampler:
         return reading, through_buffer(reading, SHUFFLE_BUFFER, random)
 
     def left_after(self, left: Indices, segment: Segment, number: int) -> Indices:
-        """Return the samples that are still left after a segment, in reading order."""
+        """Return the samples in `left` that a segment has not used, in reading order."""
         rests = []
         for rank in range(segment.ranks):
             reading, order = self.run(left, number, rank=rank, ranks=segment.ranks)
@@ -140,7 +143,7 @@ def longest_run(samples: int, ranks: int) -> int:
 def part_of_tests(samples: int, batch_size: int, *, rank: int, ranks: int) -> Part:
     """Return a rank's part of the test samples, in the order in which they are stored.
 
-    The ranks may make different numbers of steps.
+    A rank may need one step more than another rank.
     """
     mine = np.arange(samples)[run_of(samples, rank=rank, ranks=ranks)]
     parts = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
@@ -153,7 +156,10 @@ def run_of(samples: int, *, rank: int, ranks: int) -> slice:
 
 
 def count_of_step(samples: int, start: int, batch_size: int, *, ranks: int) -> int:
-    """Return how many samples all ranks together have in the step that begins at index `start` of each rank's slice."""
+    """Return how many samples all ranks together use in a step.
+
+    Each rank's samples begin at index `start` of its slice.
+    """
     shorter, longer_runs = divmod(samples, ranks)
     of_shorter, of_longer = (min(batch_size, max(0, length - start)) for length in (shorter, shorter + 1))
     return (ranks - longer_runs) * of_shorter + longer_runs * of_longer

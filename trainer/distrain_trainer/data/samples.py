@@ -29,17 +29,20 @@ class Samples(Protocol):
     def shards(self) -> Sequence[int]:
         """The number of samples in each file that is read sequentially.
 
-        It is empty for formats that store each sample in its own file.
+        The sequence is empty for formats that store each sample in its own file.
         """
 
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """For each step of a rank's part, yield the functions that fill the batch of this step."""
+        """For each step, yield the list of the functions that fill the rank's batch with samples.
+
+        `part` says which samples of an epoch the rank reads.
+        """
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:
-    """Write the bytes of an image into `place` as floats from 0 to 1. If `moments` is given, normalize them."""
+    """Write the bytes of an image into `place` as floats from 0 to 1. If `moments` is given, normalize the floats."""
     np.divide(image, 255, out=place, dtype=np.float32, casting="unsafe")
     if moments is not None:
         moments.normalize(place)

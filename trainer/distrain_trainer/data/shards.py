@@ -1,6 +1,6 @@
 """Read tar shards in the layout of WebDataset: each sample is an image `key.jpg` and a class number `key.cls`.
 
-A shard is read sequentially from any of its samples on. It is never completely in memory.
+Reading can begin at any sample of a shard, and is then sequential. A shard is never completely in memory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shards:
-    """The samples of all shards. They are numbered consecutively, in the order of the shards' names."""
+    """The samples of all shards. The samples are numbered consecutively, in the order of the shards' names."""
 
     store: Store
     files: Sequence[Shard]
@@ -97,9 +97,9 @@ class Shards:
     def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
         """Yield the samples in `reading` with their numbers, in that order.
 
-        Within each shard `reading` must be ascending. Within a shard, samples that were trained on before are missing
-        from `reading`. If few samples in a row are missing, they are read and dropped; if many are missing, they are
-        skipped.
+        Within each shard, the sample numbers in `reading` must be ascending. A resumed run leaves out samples that were
+        used before. If only a few samples between two wanted samples are left out, they are read and dropped; a longer
+        gap is skipped.
         """
         runs = self._runs(reading)
         source = reader_of(self.cache, self.store, read_ahead.PIECE) if self.cache else self.store
@@ -112,10 +112,10 @@ class Shards:
                     yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
 
     def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
-        """Return what to read, piece by piece.
+        """Divide the samples in `reading` into pieces. Each piece is read sequentially from one shard.
 
-        Each piece is given by the shard, the first sample in the shard, how many samples to read, and the numbers of
-        the samples to yield.
+        Return for each piece the shard, the index of its first sample in the shard, how many samples to read, and the
+        numbers of the samples to yield.
         """
         starts = np.cumsum([0, *self.shards])
         # side="right": an empty shard and the next shard start at the same sample number, and the sample is in the next
@@ -132,7 +132,10 @@ class Shards:
 
 
 def span_of(shard: Shard, first: int, count: int) -> Span:
-    """Return the part of a shard that contains `count` samples, beginning with sample number `first`."""
+    """Return the part of a shard's file that contains `count` samples.
+
+    `first` is the number of the first of these samples in the shard.
+    """
     last = first + count
     if not shard.starts:
         return Span(shard.name, share=last / shard.samples)
@@ -143,7 +146,8 @@ def span_of(shard: Shard, first: int, count: int) -> Span:
 def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
     """Yield `count` samples of a shard, beginning with sample number `first`.
 
-    `file` is positioned at the beginning of the span. Raises DataError if the shard is damaged or wrong.
+    `file` is positioned at the start of the Span that `span_of` returns for these samples. Raises DataError if the
+    shard is damaged or wrong.
     """
     skipped = 0 if shard.starts else first
     with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
@@ -167,9 +171,10 @@ def first_sample(store: Store, shard: Shard, *, classes: int) -> Sample:
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
-    """Return the shards in a folder with their sizes, and the number of classes, or None if that is unknown.
+    """Return the shards in a folder with their numbers of samples, and the number of classes or None if unknown.
 
-    The sizes are read from sizes.json. If that file is missing, threads read the headers and labels of all shards.
+    The numbers of samples are in sizes.json. If sizes.json is missing, threads read the headers and labels of all
+    shards.
     """
     tars = [name for name in names if name.endswith(".tar")]
     if f"{folder}{SIZES}" in names:
@@ -192,7 +197,7 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
         raise DataError(f"data.uri: {path} does not map each shard to its number of samples; write it as in {example}")
     if sizes.keys() != set(tars):
         odd = min(sizes.keys() ^ set(tars))
-        where = "is listed, but is not there" if odd in sizes else "is there, but is not listed"
+        where = "is in the list, but not in the folder" if odd in sizes else "is in the folder, but not in the list"
         raise DataError(f"data.uri: {path} does not match its folder: {odd} {where}; correct the list or the folder")
     return dict(sizes)
 
@@ -209,7 +214,7 @@ def _walk(store: Store, name: str) -> tuple[Shard, int]:
 
 
 def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Sample]:
-    """Yield a shard's samples. Read only the content of members whose suffix is wanted.
+    """Yield a shard's samples. Of each sample, read only the files whose suffix is in `wanted`.
 
     Raises DataError if a sample has no image or no label.
     """
@@ -253,7 +258,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _require_end(tar: tarfile.TarFile) -> None:
-    """Raise tarfile.ReadError unless the archive ends here: tarfile stops at a damaged header without an error."""
+    """Raise tarfile.ReadError unless the archive ends here. tarfile itself raises no error at a damaged header."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     block = tar.fileobj.read(BLOCK)
@@ -278,7 +283,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def _class_number(content: bytes, name: str) -> int:
     text = content.decode(errors="replace").strip()
     if not (text.isascii() and text.isdecimal()):
-        raise DataError(f"data.uri: {name} holds {text[:20]!r} and no class number; write one, counted from 0")
+        raise DataError(f"data.uri: {name} holds {text[:20]!r} instead of a class number; write 0 or more")
     return int(text)
 
 
@@ -291,11 +296,14 @@ def _require_class(sample: Sample, classes: int) -> None:
 
 
 class Header(tarfile.TarInfo):
-    """A member's header. Python's own class takes five times as long to parse the usual kind of header."""
+    """The header of a file in a tar archive.
+
+    Python's tarfile takes five times as long to parse the usual kind of header.
+    """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Parse a block. Fields that are needed only to unpack files keep their default values."""
+        """Parse a header block. Fields that are needed only to unpack files keep their default values."""
         return cls._of_file(buf, encoding, errors) or super().frombuf(buf, encoding, errors)
 
     @classmethod

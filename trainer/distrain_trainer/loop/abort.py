@@ -1,10 +1,11 @@
-"""End every process of a job with parameter servers when one of them is lost.
+"""If one process of a job with parameter servers is lost, end all other processes of the job.
 
 In other jobs, mpirun and torchrun end all ranks when one rank fails. Jobs with parameter servers have no such launcher.
-If one process is lost, the other processes would wait for it for ever. So each process keeps a connection to the first
-process (MXNet's scheduler or TensorFlow's chief). If a connection closes without a goodbye, the first process logs
-which process is lost, and ends. When the first process ends, all its other connections close, and the processes at
-their other ends exit too. Because all processes end, a restarted process never joins old ones.
+Without further measures, all other processes would wait for a lost process for ever. So each process keeps a connection
+to the first process (MXNet's scheduler or TensorFlow's chief). If a process closes its connection without saying
+goodbye, the first process logs which process is lost, and ends. When the first process ends, its connections to all
+other processes close. Each of these processes then exits too. So a restarted process never meets a process from before
+the restart.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCN
 class AbortChannel:
     """The abort connections of this process.
 
-    The first process is connected to all others, and each other process only to the first.
+    The first process is connected to all others. Each of the others is connected only to the first.
     """
 
     connections: list[socket.socket] = field(default_factory=list)
@@ -47,7 +48,7 @@ class AbortChannel:
         self._tell(GOODBYE)
 
     def stop(self) -> None:
-        """Tell the processes at the other ends that the run stops as requested, so that every process stops."""
+        """Tell the connected processes that the run stops as requested, so that every process stops."""
         self._tell(STOPPED)
 
     def _tell(self, word: bytes) -> None:
@@ -69,7 +70,7 @@ def connect(host: str, port: int, name: str, *, first: str = "the scheduler", te
     """Connect to the first process, and retry until it accepts the connection.
 
     `name` is this process's role and index, for logs. With `tells`, log a line if the first process ends before the
-    training does.
+    training is over.
     """
     connection = _connect(host, port, first)
     _keep_alive(connection)

@@ -63,7 +63,7 @@ class Beacon:
 def own_address() -> tuple[socket.AddressFamily, str]:
     """Return the address family and the address by which other pods reach this pod.
 
-    If the pod has no route, return those of loopback.
+    If the pod has no route to other pods, return the family and the address of the loopback interface.
     """
     for family, anywhere in ANYWHERE:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -20,9 +20,9 @@ BEST_OF = 5
 class Evaluator:
     """Test a run's model. All ranks must call the methods at the same steps.
 
-    `tests` is the number of test samples of all ranks, or 0 if the data has none. `count` tests the model on all ranks.
-    It returns two numbers of samples: those whose label is the model's first choice, and those whose label is among its
-    first five choices. `save` writes the tested model to a local path whose file name is `model`.
+    `tests` is the number of test samples of all ranks, or 0 if the data has none. `count` is the function that tests
+    the model on all ranks. It returns how often the model's first choice is right, and how often one of its first five
+    choices is right. `save` is the function that writes the tested model to a local path whose file name is `model`.
     """
 
     run: Run
@@ -51,7 +51,7 @@ class Evaluator:
     def at_end(self) -> Accuracy | None:
         """Return the accuracy after the last step, or None if there are no test samples.
 
-        Called after the watchdog is stopped.
+        Call this only after the watchdog is stopped.
         """
         if not self.tests:
             return None
@@ -65,7 +65,7 @@ class Evaluator:
         return Accuracy(top1 / self.tests, top5 / self.tests)
 
     def _keep(self, accuracy: Accuracy) -> None:
-        """Log and record the accuracy. If it is higher than in all earlier tests, write the model."""
+        """Log and record the accuracy. If the accuracy is higher than in all earlier tests, write the model."""
         run, position = self.run, self.run.position
         assert run.subject.epoch_samples
         epoch = position.samples // run.subject.epoch_samples

@@ -81,7 +81,7 @@ class Speed:
 def untimed_steps(steps: int) -> int:
     """Return how many steps at the beginning are not timed.
 
-    As in tf_cnn_benchmarks, these are 10 steps, or a fifth of all steps if that is less.
+    As in tf_cnn_benchmarks, these are 10 steps, but at most a fifth of all steps.
     """
     return min(10, (steps + 4) // 5) if steps > 1 else 0
 

@@ -1,4 +1,7 @@
-"""After each logged step, write a line of JSON for other programs: the run's progress, speed and remaining time."""
+"""After each logged step, write a line of JSON for other programs.
+
+The line contains the run's progress, speed and remaining time.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Throughput:
         self.lines.append((time.monotonic(), step, samples))
 
     def start(self, step: int, samples: int) -> None:
-        """Record the position at which timing begins, and forget all earlier positions."""
+        """Begin to time at this position, and forget all earlier positions."""
         self.lines.clear()
         self.add(step, samples)
 
@@ -41,7 +44,7 @@ class Throughput:
         return (samples - fewer) / (now - before) if now > before else 0.0
 
     def seconds_to(self, steps: int) -> int:
-        """Estimate the seconds until the run has made `steps` steps, from the speed over the last lines."""
+        """Estimate from the speed in the last lines how many seconds remain until the run has made `steps` steps."""
         (first, made, _), (now, step, _) = self.lines[0], self.lines[-1]
         return round((steps - step) * (now - first) / (step - made)) if step > made else 0
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def serve(run: Run) -> None:
-    """From now on, serve this rank's metrics if the values ask for it. Called after the run has set its position."""
+    """Begin to serve this rank's metrics if the values ask for it. Called after the run's position is known."""
     config, metrics = run.config, run.metrics
     metrics.rank = run.group.rank
     if run.group.rank == 0:
@@ -30,7 +30,10 @@ def set_position(run: Run, step: int, samples: int) -> None:
 
 
 def set_logged(run: Run, *, loss: float, images_per_second: float) -> None:
-    """Set the metrics that change only at logged steps, and the counters that the record continues over all starts."""
+    """Set the metrics that change only at logged steps.
+
+    The numbers of restarts and rescales come from the run's record.
+    """
     if run.group.rank == 0:
         starts = run.record.count("start")
         run.metrics.set(

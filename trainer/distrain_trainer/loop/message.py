@@ -1,8 +1,8 @@
 """Define the message that a rank sends at each step.
 
 In each step, the ranks' messages are added up and the gradients are averaged. A message has the shape (SIZE,) and the
-type float64. It contains the rank's loss, and a 1 at the index of the rank's reason to stop. From the sum, every rank
-computes the same mean loss and the same largest reason. So all ranks stop at the same step.
+type float64. A message contains the rank's loss, and a 1 at the index of the rank's reason to stop. All ranks get the
+same sum, so they compute the same mean loss and choose the same reason to stop. So all ranks stop at the same step.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SIZE = 1 + len(stop_flag.REASONS)
 
 
 def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float | None = None) -> Outcome:
-    """Return a step's outcome. `told` is the sum of the messages of all `ranks` ranks.
+    """Return a step's outcome. `told` is the element-wise sum of the messages that all `ranks` ranks sent.
 
-    `own` is this rank's loss after the step. That loss is NaN on all ranks if the step was left out.
+    `own` is this rank's loss after the step. If the step was left out, `own` is NaN on all ranks.
     """
     total, *counts = told
     asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)

@@ -21,7 +21,7 @@ Span = tuple[int, int]
 class ProcessGroup:
     """This rank, the number of ranks, and two collectives: broadcast from rank 0, and gather to all ranks.
 
-    `shares_state` is false with parameter servers: then only rank 0 loads and saves the state.
+    `shares_state` is false with parameter servers, where only rank 0 loads and saves the state.
     """
 
     rank: int
@@ -38,9 +38,10 @@ class ProcessGroup:
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Copy the span that each rank has in its buffer into the buffers of all other ranks.
+        """Exchange the bytes that the ranks have read: send this rank's bytes to all other ranks, and receive theirs.
 
-        All buffers must be large enough for this. The ranks send small pieces, so no rank needs memory for a second
+        `spans` says for each rank where in the buffer the bytes are that this rank has read. So each rank's buffer must
+        be large enough for the bytes of all ranks. The ranks send small pieces, so no rank needs memory for a second
         copy of the state.
         """
         if all(start == end for start, end in spans[1:]):

@@ -1,4 +1,4 @@
-"""Log the steps of a training, and record the figures of the steps."""
+"""Log the steps of a training, and record the loss, the speed and other figures of each logged step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Progress:
 
     @classmethod
     def start(cls, run: Run) -> Progress:
-        """Start at the position of the run."""
+        """Start counting and logging the steps, from the step at which the run resumes.
+
+        If steps are left, also start the watchdog.
+        """
         run.log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(run.steps - made), made)
@@ -56,11 +59,11 @@ class Progress:
         return progress
 
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
-        """Record the last step, which took `seconds`, and log it if a log line is due.
+        """Record a step that took `seconds`, and log it if a log line is due.
 
-        `mean` averages the loss over the ranks, so all ranks must call it at the same steps. If the loss is not finite,
-        the step was left out. Raises DivergedError after more than config.max_bad_steps bad steps in a row, or if the
-        last step of the run was left out.
+        `mean` averages the loss over the ranks, so all ranks must call it at the same steps. A loss that is not finite
+        means that the step was left out. Raises DivergedError after more than config.max_bad_steps bad steps in a row,
+        or if the last step of the run was left out.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         self.samples += batch.global_samples
@@ -104,7 +107,7 @@ class Progress:
             f"trainer.maxBadSteps is {most})"
         )
         if step == self.steps:
-            raise DivergedError(f"trainer.learningRate: {cure} (the last {bad_steps} of the run's {step} steps)")
+            raise DivergedError(f"trainer.learningRate: {cure} (the last {bad_steps} of {step} steps were left out)")
 
     def _record_step(self, figures: dict[str, Any], loss: float) -> None:
         run, names = self.run, ("step", "epoch", "samples", "images_per_second", "images_per_second_mean")

@@ -1,6 +1,6 @@
 """Derive seeds from the configuration and the number of samples seen.
 
-So checkpoints need not contain the state of any random number generator.
+So checkpoints do not contain the state of any random number generator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PINNED = {
 
 
 def seed_step(config: Config, *, rank: int, samples: int) -> int:
-    """Seed Python's and NumPy's generators for a rank's next step, and return the seed for the framework's.
+    """Seed the generators of Python and NumPy for a rank's next step. Return the seed for the framework's generator.
 
     The step begins after all ranks together have seen `samples` samples. The seed is below 2**31.
     """

@@ -1,8 +1,8 @@
 """Acquire a run, and load its newest complete checkpoint.
 
-Ranks that train in lockstep and see the same folder or bucket read together. Each of these ranks reads its share of the
-files, and receives the rest from the others. In other cases only rank 0 reads: if each pod has its own folder, or with
-parameter servers.
+If the ranks train in lockstep and all see the same folder or bucket, they read a checkpoint together. Each rank then
+reads its share of the files, and receives the rest from the other ranks. If each pod has its own folder, or with
+parameter servers, only rank 0 reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
 def resume(run: Run, pods: Sequence[str]) -> None:
-    """Acquire the run, and load its newest complete checkpoint if it has one. Called by all ranks.
+    """Take the lease on the run, and load the run's newest complete checkpoint if there is one. Called by all ranks.
 
     `pods` are the UIDs of the pods of all ranks. Raises FinishedError if the run is finished, and the other exceptions
     of Run.begin.
@@ -75,14 +75,17 @@ def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
 
 
 def _store_of_training(run: Run) -> Store:
-    """Open the store without retries, because the writer and the heartbeat retry themselves."""
+    """Open the store for the writer and the heartbeat.
+
+    This store does not retry failed calls, because the writer and the heartbeat do.
+    """
     return open_store(run.config.checkpoint, value=VALUE)
 
 
 def _see_one_place(run: Run, store: Store, start: str) -> bool:
     """Return whether all ranks see the files that rank 0 writes to the store.
 
-    In each pod, the same path may be a different folder.
+    The result may be false even if all ranks use the same path, because the path may be a different folder in each pod.
     """
     name = f"probe-{start}"
     if run.group.rank == 0:
@@ -96,7 +99,7 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
 
 
 def _lead(run: Run, store: Store, head: Head) -> Loaded:
-    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint that is."""
+    """Called by rank 0: read the newest good checkpoint, and tell the other ranks which one it is."""
     found: Checkpoint | None = None
     if head.checkpoint is not None:
         found = reader.newest_good(
@@ -113,7 +116,7 @@ def _lead(run: Run, store: Store, head: Head) -> Loaded:
 
 
 def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
-    """Called by rank 0: read a checkpoint. If the other ranks see its files, they read shares of it."""
+    """Called by rank 0: read a checkpoint. If the other ranks see its files, each rank reads a share of them."""
     if not run.saves_together:
         reader.read_files(store, found, found.parts, run.buffer)
         return
@@ -123,7 +126,7 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
-    """For each rank, return the span of the checkpoint that is in this rank's buffer after reading."""
+    """Return one span per rank: the bytes of the checkpoint that the rank has read into its buffer."""
     if found.manifest.format == 1 or not run.saves_together:  # Only rank 0 has read the checkpoint.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
@@ -131,7 +134,7 @@ def _spans(run: Run, found: Checkpoint) -> list[Span]:
 
 
 def _follow(run: Run, store: Store) -> Loaded:
-    """Called by the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
+    """Called by the other ranks: read this rank's share of each checkpoint that rank 0 tries, until one can be read."""
     told: Checkpoint | Loaded = run.group.broadcast(None)
     while isinstance(told, Checkpoint):
         run.group.gather(_read_share(run, store, told))
@@ -163,6 +166,6 @@ def _load(run: Run, found: Checkpoint, spans: Sequence[Span]) -> None:
     run.resumed_from = found.name
     run.log.print(
         f"resumed from {found.name}: step {run.position.step}, {run.position.samples} samples, "
-        f"on {group.size} ranks (before {found.manifest.ranks})"
+        f"on {group.size} ranks (saved on {found.manifest.ranks})"
     )
     finished.say_if_longer(run.config, run.subject, run.position, run.log.print)

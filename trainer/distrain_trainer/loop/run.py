@@ -34,7 +34,7 @@ SECONDS_TO_FINISH = 60.0
 
 @dataclass
 class Run:
-    """A training run. Without `--checkpoint`, a run only counts its steps.
+    """A training run. Without `--checkpoint`, a run counts its steps, but saves and resumes nothing.
 
     If the ranks save together, each rank has a writer for its share of a checkpoint's files. Otherwise only rank 0 has
     a writer. Rank 0's writer holds the lease and completes the checkpoints.
@@ -69,7 +69,9 @@ class Run:
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
-        """Acquire the run, and load its newest complete checkpoint. Called by all ranks after they have connected.
+        """Take the lease on the run, and load the run's newest complete checkpoint.
+
+        Called by all ranks after they have connected.
 
         Raises FinishedError if nothing is left to do, CheckpointError if the checkpoint does not fit this run, and
         FencedError, StorageError and StoppedError.
@@ -120,14 +122,15 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's name in results.json. Without checkpoints, it is ""."""
+        """The run's name in results.json. Without checkpoints, the name is ""."""
         return finished.name_of_weights(self.config, self.lease.head) if self.lease is not None else ""
 
     @property
     def asked(self) -> int:
-        """What this rank asks for, to stop or to save, as one of the numbers in stop_flag.
+        """What this rank asks all ranks to do (nothing, save or stop), as one of the numbers in stop_flag.
 
-        The program computes the maximum of all ranks' requests and passes it to end_step.
+        A stronger request has a higher number. The training program passes the highest number of any rank to
+        `end_step`.
         """
         if self.writer is None:
             return self.request.reason
@@ -146,9 +149,11 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        """Whether a checkpoint is due. After a bad step no checkpoint is due, because the weights may have caused it.
+        """Whether a checkpoint is due now.
 
-        Checkpoints with such weights would also replace the good checkpoints.
+        After a bad step no checkpoint is due, because the weights may already have been bad before the step.
+
+        Checkpoints with bad weights would also replace the good checkpoints.
         """
         return self.writer is not None and self.writer.is_due() and not self.bad_steps
 
@@ -160,7 +165,7 @@ class Run:
     def begin_step(self, samples: int) -> None:
         """Count a step in which all ranks together used `samples` samples.
 
-        Once this step is computed, `state` is the state after it.
+        Once the step is computed, `state` is the state after this step.
         """
         self.position = self.position.after_step(
             samples,
@@ -173,8 +178,9 @@ class Run:
         """Called when the outcome of a step is known.
 
         If a checkpoint is due, save the state after the last step that has begun. `step` is the number of steps whose
-        outcome is known. `asked` is the largest request of all ranks. If `asked` is a reason to stop, no later step may
-        have begun. Then this raises StoppedError, FencedError or UnavailableError.
+        outcome is known. `asked` is the strongest request of any rank: nothing, save or stop, as a number in stop_flag.
+        If `asked` is a reason to stop, this raises StoppedError, FencedError or UnavailableError. Pass a reason to stop
+        only after the outcomes of all begun steps are known.
         """
         self._heed(asked)
         if self.writer is not None:
@@ -184,8 +190,8 @@ class Run:
         """Stop if any rank was asked to stop.
 
         Called by all ranks after the evaluation and before the outcome is written. `others` are the requests of
-        processes that do not belong to the group. At this point a failing store is no longer a reason to stop. Raises
-        StoppedError or FencedError.
+        processes outside the group, such as parameter servers. A store that fails is no reason to stop any more,
+        because the training is over. Raises StoppedError or FencedError.
         """
         if self.config.checkpoint:
             asked = self.asked
@@ -193,7 +199,10 @@ class Run:
             self._heed(max([*self.group.gather(mine), *others]))
 
     def _heed(self, asked: int) -> None:
-        """Stop if the largest request of all ranks is a reason to stop."""
+        """Stop the run if `asked` is a reason to stop.
+
+        `asked` is the strongest request of any rank: nothing, save or stop, as a number in stop_flag.
+        """
         if asked == stop_flag.FENCED:
             by = self.lease.fenced_by if self.lease is not None else ""
             raise FencedError(by or f"{VALUE}: another job uses {self.config.checkpoint} now; see rank 0's log")
@@ -233,9 +242,9 @@ class Run:
     def _leave(self, writer: Writer, asked: int) -> str:
         """Save a checkpoint, and release the lease.
 
-        Return "" on success, or the reason why saving or releasing has failed. After a bad step, save no checkpoint:
-        then the newest checkpoint is still the one from before the bad steps. Only rank 0 has a lease that it can
-        release.
+        Return "" on success, or the reason why saving or releasing has failed. After a bad step, save no checkpoint, so
+        that the newest checkpoint is one from before the bad step. Only rank 0 releases the lease; the other ranks have
+        copies of it.
         """
         try:
             if saving.is_bad(self):
@@ -264,8 +273,8 @@ class Run:
     def save_end(self) -> None:
         """If checkpoint_at_end is set, save the last state. Called by all ranks after the last step.
 
-        If a process is killed during the evaluation, no step is lost. A later start with more epochs also continues
-        from this state.
+        So no step is lost if a process is killed during the evaluation. A later start with more epochs continues from
+        this state.
         """
         if self.writer is None or not self.config.checkpoint_at_end:
             return

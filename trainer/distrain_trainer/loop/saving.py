@@ -50,7 +50,7 @@ def _takes_now(run: Run, step: int, asked: int) -> bool:
 
 
 def _seconds_left(run: Run, begun: float) -> float:
-    """Estimate the seconds that the remaining steps will take. The result is infinity if this is unknown."""
+    """Estimate the seconds that the remaining steps will take. The result is infinity if the time is unknown."""
     timed = run.position.step - run.resumed_step - 1
     return (run.steps - run.position.step) * (time.monotonic() - begun) / timed if timed > 0 else math.inf
 
@@ -61,7 +61,7 @@ def prepare(run: Run) -> None:
 
 
 def _plan(run: Run) -> list[layout.Part]:
-    """Lay out the part of the state that this rank saves.
+    """Plan the files for this rank's part of the state.
 
     Raises ArgumentError if a step has added, removed or changed an array of the model.
     """
@@ -73,7 +73,7 @@ def _plan(run: Run) -> list[layout.Part]:
 
 
 def snapshot(run: Run) -> Snapshot:
-    """Copy the part of the state that this rank saves into the buffer."""
+    """Copy this rank's part of the state into the buffer."""
     parts = _plan(run)
     run.state.copy(run.buffer.place(parts), layout.cuts_of(parts))
     told = (list(run.history), parts, list(run.evaluations))
@@ -88,7 +88,7 @@ def is_bad(run: Run) -> bool:
 def save_last(run: Run, writer: Writer) -> str:
     """Save the last state.
 
-    Called by all ranks that have a writer. Return "" when it is saved, or the reason why it is not.
+    Called by all ranks that have a writer. Return "" if the state is saved, otherwise the reason why it is not.
     """
     run.state.wait()
     agree = partial(_first_reason, run) if run.saves_together else str

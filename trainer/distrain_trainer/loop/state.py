@@ -31,19 +31,22 @@ class State(Protocol):
         """Wait until the last step is completely computed."""
 
     def unshared(self) -> Collection[str]:
-        """Return the names of the arrays that may differ between ranks, although the ranks train together.
+        """Return the names of the arrays whose values may differ between the ranks of one run.
 
         For example, the statistics of batch normalization may differ. Checkpoints contain rank 0's values of these
         arrays.
         """
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
-        """Copy each array, or the piece of it given in `cuts`, into the array of the same name in host memory."""
+        """Copy each array into the array of the same name in `into`.
+
+        If `cuts` contains a piece of an array, copy only this piece.
+        """
 
     def load(self, arrays: Arrays) -> None:
         """Load a saved state that has the same arrays as this state.
 
-        The next `copy` reuses the memory of these arrays.
+        Do not keep `arrays`: the next `copy` overwrites their memory.
         """
 
     def former(self, content: bytes) -> Arrays:

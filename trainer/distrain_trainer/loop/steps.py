@@ -1,4 +1,7 @@
-"""Make the steps of a run whose ranks train in lockstep. Each rank trains on its own part of every global batch."""
+"""Make the training steps of a run whose ranks train in lockstep.
+
+Each rank trains on its own part of every global batch.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,14 @@ from distrain_trainer.schedule import learning_rate
 
 
 class Outcome(NamedTuple):
-    """The outcome of a step, known after it is computed.
+    """The outcome of a step, known once the step is computed.
 
-    `loss` is the mean loss of all ranks. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is
-    the cause. The loss is finite on all ranks or on none, so all ranks decide in the same way whether to save. `asked`
-    is the largest of all ranks' requests to stop or to save. `allreduce_wait` is the number of seconds for which this
-    rank, after computing its own gradients, waited for the averaged gradients. It is None if unknown.
+    `loss` is the mean loss of all ranks. If the step was left out, the loss is NaN. But if the step was left out with
+    an fp16 loss scale above 1, the scale probably caused an overflow, and the loss stays as computed. The loss is
+    finite on all ranks or on none, so all ranks decide in the same way whether to save. `asked` is the strongest
+    request of any rank: nothing, save or stop, as a number in stop_flag. `allreduce_wait` is the number of seconds for
+    which this rank, after computing its own gradients, waited for the averaged gradients. `allreduce_wait` is None if
+    unknown.
     """
 
     loss: float
@@ -83,7 +88,7 @@ def make_steps(
 
 @dataclass
 class BegunSteps:
-    """The steps that have begun but whose outcomes are not known yet. All ranks have the same steps in this list."""
+    """The steps that have begun but whose outcomes are not known yet. Every rank has the same steps in its list."""
 
     run: Run
     progress: Progress
@@ -106,7 +111,7 @@ class BegunSteps:
     def _end_first(self) -> int:
         """Wait for the outcome of the first step, and record it.
 
-        Return the largest request of all ranks in that step.
+        Return the strongest request of any rank in that step: nothing, save or stop, as a number in stop_flag.
         """
         batch, outcome, started = self.steps.popleft()
         loss, asked, allreduce_wait = outcome()

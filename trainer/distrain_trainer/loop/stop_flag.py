@@ -21,21 +21,22 @@ SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 class StopRequest:
     """A request to stop this process.
 
-    `reason` belongs to the first signal that was received. It is NOTHING if there was none.
+    `reason` is the first signal that was received: SIGTERM or SIGUSR1. `reason` is NOTHING if no signal was received.
     """
 
     def __init__(self) -> None:
         self.reason = NOTHING
 
     def listen(self) -> None:
-        """Install the signal handlers. Call it in the main thread."""
+        """Install the signal handlers. Call this method in the main thread."""
         for number in SIGNALS:
             signal.signal(number, self._hear)
 
     def pass_on(self, hear: Callable[[int], None]) -> None:
         """Install the signal handlers.
 
-        At the first signal, call `hear` in a thread, because the main thread may be blocked.
+        At the first signal, a separate thread calls `hear` with the reason to stop, because the main thread may be
+        blocked.
         """
         reader, writer = os.pipe()
         os.set_blocking(writer, False)

@@ -84,8 +84,8 @@ class Watchdog:
     def made_step(self, seconds: float) -> None:
         """Record a step.
 
-        `seconds` is the duration of the step. It is used only for the first step; later steps are timed from one call
-        to the next.
+        `seconds` is the duration of the step. Only the first call uses `seconds`. Later calls use the time since the
+        previous call instead.
         """
         now = time.monotonic()
         self._took.append(now - self._last if self._steps else seconds)
@@ -94,7 +94,10 @@ class Watchdog:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """While the body runs, for example to test the model, allow as much time as for a wait for input."""
+        """While the body of the `with` runs, use the same time limit as for a wait for input.
+
+        An example is a test of the model between two steps.
+        """
         self._is_paused = True
         try:
             yield
@@ -108,7 +111,7 @@ class Watchdog:
 
     @property
     def limit(self) -> float:
-        """The number of seconds that a step may take if no rank waits for input, compiles or is paused."""
+        """The time limit of a step in seconds, if no rank waits for input, compiles or is paused."""
         if self._steps == 0:
             return FIRST_STEP_SECONDS
         if self._steps < STEPS_THAT_COMPILE:
@@ -149,7 +152,7 @@ class Watchdog:
 
 
 def compiles(frame: FrameType | None) -> bool:
-    """Return whether a thread is compiling, given its innermost frame."""
+    """Return whether a thread is compiling. `frame` is the thread's innermost stack frame."""
     while frame is not None:
         if frame.f_code.co_filename.endswith(COMPILERS):
             return True

@@ -62,7 +62,7 @@ STEP_TIME = Described("step_seconds", "Time of the rank's steps.", "seconds")
 
 
 def families(ranks: Sequence[Figures]) -> Iterator[Metric]:
-    """Return the metrics of a pod's ranks. A metric for which no rank has a figure is left out."""
+    """Return the metrics of a pod's ranks. If no rank has a figure for a metric, the metric is left out."""
     for rank in ranks:
         if rank.of_run:
             yield from _of_run(rank)

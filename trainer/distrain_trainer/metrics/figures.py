@@ -29,7 +29,7 @@ class Figures:
     steps_per_bucket: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def set(self, **figures: float | None) -> None:
-        """Called by rank 0: set figures of the run. A figure that is None is not changed."""
+        """Called by rank 0: set figures of the run. A figure that is given as None stays unchanged."""
         self.of_run.update({name: figure for name, figure in figures.items() if figure is not None})
 
     def begin_steps(self) -> None:

@@ -44,7 +44,7 @@ def serve_metrics(figures: Figures, port: int | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Pod:
-    """A collector for prometheus-client. It returns the metrics of all ranks in this pod."""
+    """A collector for prometheus-client. The collector returns the metrics of all ranks in this pod."""
 
     figures: Figures
     port: int

@@ -42,7 +42,7 @@ class MaxPooling:
 class Bottlenecks:
     """Residual blocks.
 
-    Each one has 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut. In the
+    Each block has 1x1, 3x3 and 1x1 convolutions with `width`, `width` and 4 x `width` filters, and a shortcut. In the
     first block, the 3x3 convolution has the stride `stride`.
     """
 
@@ -99,7 +99,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is commonly trained. `batch_size` is per rank, and `precision` is for GPUs."""
+    """How a model is commonly trained. `batch_size` is per rank. `precision` is the precision to use on GPUs."""
 
     batch_size: int
     learning_rate: float

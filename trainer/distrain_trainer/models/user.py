@@ -92,8 +92,8 @@ def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> 
     for parameter in parameters:
         if parameter not in used:
             raise ArgumentError(
-                f"trainer.model: the forward pass of {name} does not use its parameter {parameter}, and MXNet trains "
-                "only models that use all; use it, or leave it out of the model"
+                f"trainer.model: the forward pass of {name} does not use its parameter {parameter}, but MXNet "
+                "requires that all parameters are used; use it, or leave it out of the model"
             )
 
 
@@ -152,7 +152,10 @@ def _require_signature(name: str, function: Callable[..., Any]) -> None:
 
 
 def _place(error: Exception, file: str | None) -> str:
-    """Return the last place in the traceback that is in the user's file, as " (file, line n)", or ""."""
+    """Return where in the user's file the error occurred, as " (file, line n)".
+
+    Return "" if the error occurred elsewhere.
+    """
     if isinstance(error, SyntaxError):
         return f" ({error.filename}, line {error.lineno})"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -160,7 +163,7 @@ def _place(error: Exception, file: str | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the type of an exception and the first lines of its message, which may be pages long."""
+    """Return the type of an exception and the first two lines of its message. Some messages are pages long."""
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).splitlines()
     lines = [line.strip() for line in said if line.strip()]
     return ": ".join([type(error).__name__, " ".join(lines[:2])[:300]] if lines else [type(error).__name__])

@@ -1,4 +1,4 @@
-"""Train with MXNet: the programs of the ranks are horovod.py and kvstore.py; server.py is for other processes.
+"""Train with MXNet: horovod.py and kvstore.py train the model, server.py serves the weights.
 
-These other processes are the parameter servers and the scheduler.
+A worker runs horovod.py or kvstore.py. A parameter server or the scheduler runs server.py.
 """

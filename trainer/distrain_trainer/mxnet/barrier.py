@@ -1,4 +1,7 @@
-"""The workers of an MXJob may be at different steps: stop all of them after the same step, to save a checkpoint."""
+"""Stop all workers of an MXJob after the same step, to save a checkpoint.
+
+Without this, the workers may be at different steps.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from distrain_trainer.mxnet.server_optimizer import Keys
 class Collectives:
     """Collective operations.
 
-    Every worker must call the same operation, and the servers add up what the workers push.
+    Every worker must call the same operation. The servers add up the arrays that the workers push.
     """
 
     def __init__(self, store: Any, keys: Keys, *, index: int) -> None:
@@ -30,7 +30,7 @@ class Collectives:
     def sum(self, value: float) -> float:
         """Return the sum of all workers' values, or NaN if any value is not finite.
 
-        NaN itself is never pushed, because the servers' running sums would then be NaN for ever.
+        NaN itself is never pushed, because it would make the servers' running sums NaN for ever.
         """
         is_finite = math.isfinite(value)
         total, others = self._added(self._sums, np.array([value if is_finite else 0.0, float(not is_finite)]))
@@ -39,7 +39,7 @@ class Collectives:
     def count(self, number: int) -> int:
         """Return the sum of all workers' counts.
 
-        No loss is ever added to the table of `pairs`, so its sums are exact.
+        The sum is exact, because only whole numbers are ever added to the table of `pairs`.
         """
         return round(sum(first for first, _ in self.pairs(number, 0)))
 
@@ -66,7 +66,7 @@ class Collectives:
         return after.asnumpy() - before.asnumpy()
 
     def broadcast(self, value: Any, *, sender: int = 0) -> Any:
-        """Return one worker's value on all workers."""
+        """Return the sender's value on all workers."""
         sends = self._index == sender
         content = np.frombuffer(pickle.dumps(value), dtype=np.uint8) if sends else np.zeros(0, dtype=np.uint8)
         length = self.count(len(content))

@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights. It can be tested and saved in place of the weights."""
+"""Keep an exponential moving average of the weights. The average can be tested and saved in place of the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain_trainer.config import Config
 class Ema:
     """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
 
-    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
+    Sources: Polyak and Juditsky 1992; Szegedy et al. 2016 (arXiv:1512.00567, section 8). The average begins with the
     weights before the first step. The moving means of batch normalization are not averaged. If the decay is 0, no
     average is kept. `parameters` maps names to Gluon's parameters on one device.
     """

@@ -1,6 +1,6 @@
 """Train with MXNet, one process per rank. Horovod averages the gradients.
 
-The mark `# Distributed:` is on each line that training on a single device would not need.
+Lines that only distributed training needs are marked with `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(config: Config, dataset: Dataset) -> None:
     if is_half:
         amp.init_trainer(trainer)
     ema = Ema(config, named(model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, GluonState(model, trainer, ema), process_group(), log)
     count, save = functools.partial(test, config, dataset, model, device, ema), saver(model, dataset.shape, device, ema)
     evaluator = Evaluator(run, dataset.tests, count, save, MODEL)
@@ -144,8 +144,8 @@ def make_train_step(
     """Return the function that makes one step, given a batch and this rank's request to stop.
 
     The function returns this rank's loss and the sum of the ranks' messages (distrain_trainer.loop.message). The sum is
-    None if there is only one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the
-    cause.
+    None if there is only one rank. If the step was left out, the loss is NaN. But if the step was left out with an fp16
+    loss scale above 1, the scale probably caused an overflow, and the loss is returned unchanged.
     """
     loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
@@ -166,8 +166,8 @@ def make_train_step(
         trainer.allreduce_grads()
         # Distributed: all ranks have the same averages, so either all ranks leave the step out or none.
         is_left_out = not are_finite([each.grad() for each in trained])
-        # If the fp16 loss scale is above 1, it is the scale that caused the overflow: the trainer skips this step and
-        # lowers the scale.
+        # If the fp16 loss scale is above 1, the scale is the likely cause of the overflow: MXNet's trainer skips this
+        # step and lowers the scale.
         is_scale = is_half and loss_scaler_of(trainer).loss_scale > 1
         if is_half or not is_left_out:
             # Pass 1 instead of the batch size: the samples' weights have already turned the sum of the losses into a
@@ -188,9 +188,9 @@ def message_of(loss: Any, asked: int) -> Any:
 
 @functools.cache
 def reason_on(device: Any, asked: int) -> Any:
-    """Return the array for a request to stop, which is a part of this rank's message.
+    """Return the part of this rank's message that contains its request to stop, as an array on the device.
 
-    The array is cached, because MXNet takes long to create one.
+    The array is cached, because MXNet takes long to create an array.
     """
     return mx.nd.one_hot(mx.nd.array([asked], ctx=device), message.SIZE - 1, dtype="float64").reshape(-1)
 
@@ -200,7 +200,7 @@ def sum_of_ranks(numbers: Any) -> Any:
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:
-    """Test the weights that will be saved. If there is a moving average of the weights, test that."""
+    """Test the weights that will be saved. If the run keeps moving averages of the weights, test the averages."""
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
@@ -210,7 +210,10 @@ def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) ->
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed

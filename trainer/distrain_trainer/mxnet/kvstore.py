@@ -1,7 +1,7 @@
 """Train with MXNet and parameter servers. The workers push gradients to the servers, and pull the updated weights.
 
-The mark `# Distributed:` is on each line that training on a single device would not need. This is the program of the
-workers. The program of the servers and the scheduler is server.py.
+Lines that only distributed training needs are marked with `# Distributed:`. This is the program of the workers. The
+program of the servers and the scheduler is server.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ FP16_LOSS_SCALE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """One worker of the job. Each GPU of the worker is a rank. Without GPUs, its CPU is a rank."""
+    """One worker of the job.
+
+    Each GPU of the worker is a rank. A worker without GPUs is one rank, which computes on the CPU.
+    """
 
     index: int
     devices: Sequence[Any]
@@ -89,7 +92,7 @@ def main(config: Config, dataset: Dataset) -> None:
     state = ServersState(model, worker.store, keys_of(config, model))
     collectives = open_collectives(config, worker, state.keys)
     try:
-        # Distributed: worker 0 acquires the run's checkpoints, and all workers resume from the newest one.
+        # Distributed: worker 0 takes the lease on the run, and all workers resume from the newest checkpoint.
         run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
         share_start(config, state, worker, loss_scale, run)
         progress = train(
@@ -156,7 +159,7 @@ def process_group(worker: Worker, collectives: Collectives) -> ProcessGroup:
 def share_start(config: Config, state: ServersState, worker: Worker, loss_scale: int, run: Run) -> None:
     """Put worker 0's weights, and the optimizer state of its checkpoint, on the servers.
 
-    Every worker then starts from them.
+    Every worker then starts from these weights.
     """
     store = worker.store
     state.put_weights(is_mine=worker.index == 0)  # Distributed
@@ -227,7 +230,9 @@ def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], flo
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int, label_smoothing: float
 ) -> Callable[[Sequence[DeviceBatch]], float]:
-    """Return the function that makes one step with one batch per device, and returns this worker's mean loss.
+    """Return the function that makes one step.
+
+    The function takes one batch per device, and returns this worker's mean loss.
 
     The loss is NaN if a gradient is not finite. The servers then leave this step out.
     """
@@ -258,7 +263,7 @@ def make_train_step(
 
 
 def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
-    """Pull the weights that the servers have after the last step of every worker."""
+    """Wait until every worker has made its last step, and pull the final weights from the servers."""
     mx.nd.waitall()
     private.barrier(worker.store)  # Distributed
     for key, parameter in enumerate(parameters):
@@ -266,7 +271,7 @@ def take_final_weights(parameters: Sequence[Any], worker: Worker) -> None:
 
 
 def share_statistics(model: Any, collectives: Collectives) -> None:
-    """Broadcast worker 0's batch normalization statistics: all workers must test the model that worker 0 saves."""
+    """Broadcast worker 0's batch normalization statistics, so that all workers test the model that worker 0 saves."""
     parameters = Statistics(model).parameters
     if parameters:
         values = collectives.broadcast([each.list_data()[0].asnumpy() for each in parameters])  # Distributed
@@ -275,7 +280,10 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]

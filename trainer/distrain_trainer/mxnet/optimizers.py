@@ -1,4 +1,4 @@
-"""The optimizers of the MXNet programs: those of MXNet, and those that it lacks or computes differently."""
+"""The optimizers of the MXNet programs. This module defines optimizers that MXNet lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 def decays(weight: Any) -> bool:
     """Return whether weight decay applies to a weight.
 
-    It does not apply to biases and normalization weights, which have one dimension.
+    Weight decay does not apply to biases and normalization weights, which have one dimension.
     """
     return len(weight.shape) > 1
 
@@ -60,8 +60,8 @@ class Lars(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Layer-wise Adaptive Rate Scaling with momentum: You et al. 2017, arXiv:1708.03888, algorithm 1.
 
     The trust ratio is trust * |w| / (|g| + weight decay * |w|), or 1 if a norm is 0. The updates of biases and
-    normalization weights are not scaled. The LARS of MXNet 1.9 decides by the name of a weight whether to scale its
-    update.
+    normalization weights are not scaled. MXNet 1.9 has a LARS too, but it decides by a weight's name whether to scale
+    the weight's update.
     """
 
     def __init__(self, momentum: float = 0.9, trust: float = 0.001, **options: Any) -> None:

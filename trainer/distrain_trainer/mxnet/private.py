@@ -1,4 +1,4 @@
-"""Use private names of MXNet 1.9 that have no public equivalent. No other module uses private names.
+"""Use private names of MXNet 1.9 that have no public equivalent. All other modules use only public names.
 
 There will be no more releases of MXNet, so these names will not change.
 """
@@ -39,7 +39,7 @@ def updater_of(trainer: Any) -> Any:
 
 
 def count_update(optimizer: Any, index: int) -> None:
-    """Count an update of a weight without changing the weight."""
+    """Increase the optimizer's count of a weight's updates without changing the weight."""
     optimizer._update_count(index)
 
 

@@ -1,7 +1,8 @@
 """Run the scheduler or a server of an MXJob. The servers hold the weights while the workers train.
 
-With the operator's variables, `import mxnet` never returns in such a process by default. This module makes the import
-return, so that the process can open the abort channel before it serves.
+With the environment variables that the operator sets, `import mxnet` itself serves the workers and never returns. This
+module unsets one of these variables during the import, so that the import returns. The process can then open the abort
+channel before it serves.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main(config: Config, dataset: None) -> None:
 def import_as_worker() -> Any:
     """Import MXNet without DMLC_ROLE.
 
-    If it were set to the role of a server or scheduler, the import would serve and never return.
+    If DMLC_ROLE is "server" or "scheduler", `import mxnet` itself serves the workers and never returns.
     """
     role = os.environ.pop("DMLC_ROLE")
     mxnet = importlib.import_module("mxnet")

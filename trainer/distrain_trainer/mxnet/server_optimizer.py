@@ -21,8 +21,8 @@ class Keys:
     """The keys by which arrays are stored on the servers.
 
     The key modulo `servers` determines the server of an array, but a large array is divided among all servers. For each
-    weight, the optimizer keeps `states` arrays of the weight's size. The keys of these arrays are chosen such that the
-    arrays are on the same server as their weight.
+    weight, the optimizer keeps `states` arrays of the weight's size. Each array of the optimizer has a key that places
+    the array on the same server as its weight.
     """
 
     weights: int
@@ -60,15 +60,17 @@ NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
 
 class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
-    """Update weights with pushed gradients. Arrays that are pushed under any other key are added up.
+    """Update weights with pushed gradients.
+
+    Arrays that are pushed under any other key are added up.
 
     The optimizer's state has its own keys, so workers can push and pull it.
 
-    With dist_sync a server makes one update per step. With dist_async it makes `pushes` updates per step, one for each
-    worker. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
-    for a global batch of `ranks` ranks. `count` returns the number of samples that all ranks have seen before a step.
-    Weights whose keys are in `exempt` have no weight decay. A server cannot determine these keys, because it does not
-    know the shapes of the weights.
+    With dist_sync a server makes one update per step. With dist_async a server makes `pushes` updates per step, one for
+    each worker. `ranks` is the number of ranks whose gradients are summed in one update; the update divides the sum by
+    it. The learning rate is for a global batch of `ranks` ranks. `count` returns the number of samples that all ranks
+    have seen before a step. Weights whose keys are in `exempt` have no weight decay. A server cannot compute `exempt`
+    itself, because it does not know the shapes of the weights.
     """
 
     def __init__(
@@ -114,7 +116,10 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]
-    """The learning rate schedule on the servers, which know the number of updates but not the number of steps."""
+    """The learning rate schedule on the servers.
+
+    A server counts updates, so the number of steps is computed from that count.
+    """
 
     def __init__(self, config: Config, *, pushes: int, ranks: int, count: SampleCount) -> None:
         super().__init__()

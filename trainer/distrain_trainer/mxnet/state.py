@@ -220,7 +220,8 @@ class ServersState:
     def put_weights(self, *, is_mine: bool) -> None:
         """Push the weights of one worker, and pull them on all workers.
 
-        Called by all workers while the servers' optimizer only adds up what is pushed.
+        Called by all workers before the servers receive the training optimizer. Until then, the servers add up all
+        arrays that are pushed.
         """
         for weight, parameter in enumerate(self.trained):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)
@@ -234,7 +235,7 @@ class ServersState:
     def put_optimizer(self) -> None:
         """Push the optimizer state that was loaded from a checkpoint, if there is one.
 
-        Called by all workers after the servers have received the optimizer.
+        Called by all workers after the servers have received the training optimizer.
         """
         for weight, (name, parameter) in enumerate(self._trained.items()):
             nothing = mx.nd.zeros(parameter.shape, dtype=parameter.dtype)

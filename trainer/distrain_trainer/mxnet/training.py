@@ -38,7 +38,7 @@ def require_asked_gpus() -> None:
 def choose_precision(config: Config, device: Any, log: Log) -> bool:
     """Switch to fp16 if it is requested and there is a GPU. Return whether fp16 is used.
 
-    Call this before the model is built, as it patches MXNet's operators.
+    Call this before the model is built, because it patches MXNet's operators.
     """
     has_gpu = device.device_type == "gpu"
     tell_precision(config, log, has_gpu=has_gpu)
@@ -64,7 +64,8 @@ def seeder(model: Any) -> Callable[[int], None]:
 def nodes_in_training(model: Any) -> list[dict[str, Any]]:
     """Return the nodes of the model's graph, each with its operator (`op`).
 
-    A block may have other operators in a test, because it can ask mx.autograd.is_training().
+    The result is the graph for training. The graph for a test may differ, because a block can ask
+    mx.autograd.is_training().
     """
     with mx.autograd.record():
         return json.loads(model(mx.sym.var("data")).tojson())["nodes"]  # type: ignore[no-any-return]
@@ -98,7 +99,7 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
 
 
 class Statistics:
-    """A copy of the parameters that are not trained, for example batch normalization statistics, from before a step."""
+    """Copies of the untrained parameters, for example batch normalization statistics, as they were before a step."""
 
     def __init__(self, model: Any) -> None:
         self.parameters = [each for each in model.collect_params().values() if each.grad_req == "null"]
@@ -108,7 +109,11 @@ class Statistics:
         self._before = [[array.copy() for array in each.list_data()] for each in self.parameters]
 
     def restore(self) -> None:
-        """Undo the changes that the step has made to these parameters."""
+        """Undo the changes that the step has made to these parameters.
+
+        Call this only after reading the gradients, which waits until the step is computed. Otherwise, with static_shape
+        in `hybridize`, the running step may change the parameters after this function has restored them.
+        """
         for each, before in zip(self.parameters, self._before, strict=True):
             for array, old in zip(each.list_data(), before, strict=True):
                 array[:] = old

@@ -1,8 +1,8 @@
 """Measure how long a step waits for the averaged gradients after this rank has computed its own gradients.
 
-The waits follow each other: first the backward pass computes the gradients, then the step waits. Only this wait is a
-cost of the network. Data that ranks exchange while they are still computing gradients costs no time. The functions in
-this module do not wait for the GPU.
+The backward pass computes the gradients, and the ranks begin to average them meanwhile. The averaging costs no time as
+long as gradients are still being computed. Only the wait after the last gradient is a cost of the network. The
+functions in this module do not wait for the GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import torch
 class AllReduceWait:
     """The time for which the current step waits for the averaged gradients.
 
-    On a GPU, the GPU's own clock measures the wait, because the GPU computes a step later than this process queues it.
+    On a GPU, the GPU's own clock measures the wait. This process cannot measure the wait, because it only queues the
+    step, which the GPU computes later.
     """
 
     def __init__(self, *, is_on_gpu: bool) -> None:
@@ -29,7 +30,9 @@ class AllReduceWait:
 
     @classmethod
     def within_backward(cls, model: Any, *, is_on_gpu: bool) -> AllReduceWait:
-        """For DistributedDataParallel, return a wait that begins when the backward pass has computed all gradients."""
+        """Return a measurement for DistributedDataParallel, which begins when the backward pass has computed all
+        gradients.
+        """
         wait = cls(is_on_gpu=is_on_gpu)
         trained = [each for each in model.parameters() if each.requires_grad]
         wait._hooks = [
@@ -48,8 +51,8 @@ class AllReduceWait:
         """End the wait.
 
         Return a function that returns the wait in seconds. Call that function after the step's outcome is known. The
-        function returns None if the wait of this step has not begun. The hook is on the parameter that came last in the
-        first step, and a user's model may not use that parameter in a later step.
+        function returns None if the wait was not measured. A hook on one parameter begins the measurement, and some
+        steps of a user's model may leave this parameter out.
         """
         begun, self._begun, ended = self._begun, None, self._now()
         for number, hook in enumerate(self._hooks):

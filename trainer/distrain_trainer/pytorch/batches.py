@@ -39,7 +39,7 @@ class TensorBatch:
     def to(self, device: Any) -> TensorBatch:
         """Copy the batch to page-locked memory, and from there to the GPU.
 
-        The GPU does the second copy without this process. On a CPU, nothing is copied.
+        The GPU makes the second copy while this process continues. On a CPU, nothing is copied.
         """
         if device.type == "cpu":
             return self
@@ -49,8 +49,8 @@ class TensorBatch:
     def channels_first(self, layout: Any) -> Any:
         """Return the images with the axis of channels before height and width, as PyTorch requires.
 
-        With torch.contiguous_format, copy the images: otherwise gradients inherit the channels-last layout, and Horovod
-        refuses to average them.
+        With torch.contiguous_format, copy the images. Without the copy, gradients would inherit the channels-last
+        layout, and Horovod refuses to average such gradients.
         """
         images = self.images.permute(0, 3, 1, 2)
         return images if layout == torch.channels_last else images.clone(memory_format=layout)
@@ -75,7 +75,7 @@ def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]
 
 
 def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorBatch, Any] | None:
-    """Start to copy the next batch. Return the batch, and the CUDA event that marks the end of the copy.
+    """Start to copy the next batch. Return the batch, and the CUDA event that occurs when the copy is complete.
 
     Return None if there are no more batches.
     """
@@ -87,7 +87,10 @@ def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorB
 
 
 def _hand_over(batch: TensorBatch, is_copied: Any) -> None:
-    """Make the current stream wait until the batch is copied, and keep its memory until that stream has used it."""
+    """Make the current stream wait until the batch is copied.
+
+    The batch's memory is not freed before that stream has used it.
+    """
     current = torch.cuda.current_stream()
     current.wait_event(is_copied)
     for tensor in batch.tensors():

@@ -1,7 +1,6 @@
 """Train with PyTorch, one process per rank. DistributedDataParallel averages the gradients.
 
-torchrun or the operator starts the ranks. The mark `# Distributed:` is on each line that training on a single device
-would not need.
+torchrun or the operator starts the ranks. Lines that only distributed training needs are marked with `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def main(config: Config, dataset: Dataset) -> None:
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), process_group(), log)
     evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 
@@ -134,7 +133,7 @@ def of_all_ranks(value: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def stdout_silenced() -> Iterator[None]:
-    """Discard stdout: gloo's C++ code prints on every rank how many others it is connected to."""
+    """Discard stdout, because gloo's C++ code prints on every rank to how many other ranks it is connected."""
     stdout = os.dup(1)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -184,8 +183,8 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
     """Return the forward pass of a user's model on a single rank.
 
-    A single rank needs no replica of DistributedDataParallel. But the first step uses a replica, because a model that
-    DistributedDataParallel refuses must be refused now, and not when the run later grows to two ranks.
+    A single rank does not need DistributedDataParallel. But the first step uses it anyway: if DistributedDataParallel
+    refuses the model, the user sees the error at once, and not when the run later grows to two ranks.
     """
 
     def passes() -> Iterator[Any]:
@@ -201,7 +200,8 @@ def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
     """Broadcast rank 0's buffers, and also the tensors that DistributedDataParallel cannot broadcast.
 
-    Make DistributedDataParallel ignore these tensors: those whose type is in UNKNOWN_TYPES, and those made by expand().
+    DistributedDataParallel cannot broadcast tensors whose type is in UNKNOWN_TYPES, and tensors made by expand(). Make
+    DistributedDataParallel ignore such tensors.
     """
     buffers = dict(model.named_buffers())
     tensors = {**dict(model.named_parameters()), **buffers}
@@ -221,7 +221,10 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)

@@ -1,6 +1,6 @@
 """Train with PyTorch, one process per rank. Horovod averages the gradients.
 
-mpirun starts the ranks. The mark `# Distributed:` is on each line that training on a single device would not need.
+mpirun starts the ranks. Lines that only distributed training needs are marked with `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(config: Config, dataset: Dataset) -> None:
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     scaler = computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), ProcessGroup.of_horovod(hvd), log)
     evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 
@@ -79,7 +79,10 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 @contextlib.contextmanager
 def averaged(optimizer: Any) -> Iterator[None]:
-    """Wait for the averages of the gradients. Then the body of the `with` makes the optimizer's step."""
+    """Wait for the averages of the gradients.
+
+    The caller makes the optimizer's step in the body of the `with`, after the averages have arrived.
+    """
     optimizer.synchronize()  # Distributed: the gradient scaler needs the averages, to check them for infinities.
     with optimizer.skip_synchronize():  # Distributed: the averages are computed already.
         yield
@@ -90,7 +93,10 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
     # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)

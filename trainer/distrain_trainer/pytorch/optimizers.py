@@ -13,7 +13,7 @@ from distrain_trainer.config import Config
 def make_optimizer(config: Config, model: Any) -> Any:
     """Return the optimizer.
 
-    The learning rate is not set here but in each step. A fused optimizer updates all weights in a few GPU kernels.
+    The learning rate is set later, in each step. A fused optimizer updates all weights in a few GPU kernels.
     """
     decay = config.weight_decay
     if config.optimizer == "lars":
@@ -40,7 +40,7 @@ def groups_of(model: Any, decay: float) -> list[dict[str, Any]]:
 def decays(parameter: Any) -> bool:
     """Return whether a parameter has weight decay.
 
-    It does not apply to biases and normalization weights, which have one dimension.
+    Weight decay does not apply to biases and normalization weights, which have one dimension.
     """
     return bool(parameter.dim() > 1)
 
@@ -48,7 +48,7 @@ def decays(parameter: Any) -> bool:
 def begin_momentum(optimizer: Any) -> None:
     """Initialize the momentum with zeros.
 
-    Otherwise, if the first step is left out, fused SGD would use uninitialized memory as momentum.
+    Without this, fused SGD would use uninitialized memory as momentum after a first step that is left out.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"] if "momentum" in group else ():
@@ -56,7 +56,9 @@ def begin_momentum(optimizer: Any) -> None:
 
 
 class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not installed where types are checked
-    """An optimizer that scales the update of each weight by norms of the weight and of its gradient.
+    """An optimizer that multiplies each weight's update by a factor.
+
+    The factor depends on the norms of the weight and of its gradient.
 
     Biases and normalization weights have no weight decay, and their updates are not scaled.
     """
@@ -65,7 +67,7 @@ class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not in
     def step(self, closure: Callable[[], Any] | None = None) -> None:
         """Make the step. If the attribute `found_inf` is a tensor that is not 0, change nothing.
 
-        PyTorch's fused optimizers use the same attribute. So a step can be queued on a GPU before this process knows
+        PyTorch's fused optimizers use the same attribute. So this process can queue the step on a GPU before it knows
         whether all gradients are finite.
         """
         for group in self.param_groups:
@@ -79,7 +81,7 @@ class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not in
             tensor.copy_(new if is_left_out is None else torch.where(is_left_out > 0, tensor, new))
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield the parameter and each tensor of its state, together with the value that it has after the step."""
+        """Yield pairs of a tensor and its value after the step: for the parameter, and for each tensor of its state."""
         raise NotImplementedError
 
 

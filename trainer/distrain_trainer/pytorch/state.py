@@ -21,9 +21,9 @@ OF_VALUES = ("weight_decay", "decoupled_weight_decay")
 class TorchState:
     """The tensors and numbers in the state dictionaries of a model, of its optimizer and of its gradient scaler.
 
-    The state dictionary of an optimizer numbers the parameters. Checkpoints contain the parameters' names instead.
-    `optimizer` must be the object whose step() is called, because Horovod's wrapper has its own state, separate from
-    that of the optimizer inside.
+    The state dictionary of an optimizer identifies parameters by numbers. Checkpoints contain the parameters' names
+    instead. `optimizer` must be the object whose step() is called, because Horovod's wrapper and the optimizer inside
+    it have separate states.
     """
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any, ema: Ema | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Keep the buffers of a model as they were before a step, so that the changes made by the step can be undone."""
+"""Copy the buffers of a model before each step, so that the changes of a step can be undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[Any, str]
 
 
 class Statistics:
-    """The buffers of the model before a step, for example batch normalization statistics, and copies of their values.
+    """Copies of a model's buffers, for example batch normalization statistics, as they were before a step.
 
     A step may change the values of a buffer, replace the buffer by another tensor, or add a buffer to a module.
     """
@@ -49,7 +49,7 @@ class Statistics:
     def restore_if(self, is_bad: Any) -> None:
         """Undo the changes of the step if the given boolean tensor is true.
 
-        Usually this does not wait until the GPU has computed the boolean tensor.
+        Usually this process need not wait for the GPU to compute the boolean tensor.
         """
         buffers = self._buffers()
         if buffers or self._before:
@@ -107,7 +107,7 @@ def copy_all(sources: list[Any], targets: list[Any]) -> None:
 
 
 def without_repeats(tensor: Any) -> Any:
-    """Return a view of a tensor that contains each element in memory only once.
+    """Return a view of a tensor in which no two elements share the same memory.
 
     In a tensor made by expand(), several elements share the same memory.
     """

@@ -59,9 +59,10 @@ class Computer:
         local_ranks: int,
         layout_on_gpu: torch.memory_format = torch.contiguous_format,
     ) -> Computer:
-        """Choose one of this machine's GPUs for this rank. Without GPUs, use this rank's share of the processors.
+        """Choose one of this machine's GPUs for this rank.
 
-        Raises DeviceError if a machine has more ranks than GPUs.
+        Without a GPU, use the rank's share of the container's processors. Raises DeviceError if a
+        machine has more ranks than GPUs.
         """
         gpus = torch.cuda.device_count()
         tell_precision(config, log, has_gpu=gpus > 0)
@@ -89,8 +90,8 @@ class Computer:
     def seed(self, seed: int) -> None:
         """For the next step, seed the generators from which layers such as dropout draw random numbers.
 
-        Do not call torch.manual_seed here: without a GPU, that function stores the seed and a traceback for each call,
-        and never frees them, in case CUDA starts later.
+        Do not call torch.manual_seed here. Without a GPU, each call of that function stores the seed and a traceback
+        for the case that CUDA starts later, and never frees them.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -98,9 +99,9 @@ class Computer:
 
     @property
     def steps_ahead(self) -> int:
-        """The number of further steps to queue on a GPU before the outcome of a step is known.
+        """How many steps to queue on a GPU before waiting for the outcome of an earlier step.
 
-        So the GPU always has work.
+        With a queued step, the GPU always has work.
         """
         return 1 if self.device.type == "cuda" else 0
 
@@ -194,9 +195,9 @@ def choose_threads(local_ranks: int) -> None:
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
     """Make the optimizer's step. The gradients must be equal on all ranks. Return this rank's loss, a tensor.
 
-    If a gradient is not finite, all ranks leave the step out, and the returned loss is NaN. But if the fp16 loss scale
-    was above 1 before the step, the scale is the cause. Then the loss is returned unchanged. If the batch has no
-    samples, the batch normalization statistics are not changed. Without fp16 this function does not wait for the GPU.
+    If a gradient is not finite, all ranks leave the step out, and the loss is NaN. But if the fp16 loss scale was above
+    1 before the step, the scale probably caused an overflow, and the loss is returned unchanged. If the batch has no
+    samples, the batch normalization statistics stay unchanged. Without fp16 this function does not wait for the GPU.
     """
     if scaler.is_enabled():
         one = torch.ones((), device=loss.device)
@@ -212,10 +213,12 @@ def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: T
 
 
 def make_step_if_finite(optimizer: Any) -> Any:
-    """Make the optimizer's step if all gradients are finite. Return a boolean tensor: whether the step is left out.
+    """Make the optimizer's step if all gradients are finite.
 
-    It is the optimizer that checks `found_inf` and leaves the step out. So the step can be queued on a GPU before this
-    process knows whether all gradients are finite.
+    Return a boolean tensor that is true if the step is left out.
+
+    The optimizer itself checks `found_inf` and leaves the step out. So this process can queue the step on a GPU before
+    it knows whether all gradients are finite.
     """
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
@@ -231,7 +234,7 @@ def make_step_if_finite(optimizer: Any) -> Any:
 
 
 def clear_gradients(optimizer: Any) -> None:
-    """Do the same as optimizer.zero_grad(), which takes five times as long: it also informs PyTorch's profiler."""
+    """Do the same as optimizer.zero_grad(), which takes five times as long because it informs PyTorch's profiler."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None
@@ -311,8 +314,8 @@ def run_steps(
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
     """Return the object that measures how long each step waits for the averaged gradients.
 
-    Return None if there is only one rank. No GPU was available for testing this, so on a GPU the wait is measured only
-    if the run serves metrics.
+    Return None if there is only one rank. On GPUs, also return None unless the run serves metrics, because this
+    measurement was never tested on several GPUs.
     """
     is_on_gpu = computer.device.type == "cuda"
     if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):
@@ -348,7 +351,7 @@ def outcome_of(
 
 
 def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
-    """Return a function that waits for the outcome of a step if there is only one rank."""
+    """For a run with only one rank: return a function that waits for the outcome of a step."""
     numbers = begin_copy(loss.view(1))
 
     def outcome() -> Outcome:
@@ -378,7 +381,7 @@ def begin_copy(numbers: Any) -> Callable[[], list[float]]:
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
     """Overwrite the tensors with the values of rank 0.
 
-    The values are sent as bytes, because no communicator supports all element types.
+    The values are sent as bytes, because neither Horovod nor torch.distributed can send all element types.
     """
     own = {name: without_repeats(tensor) for name, tensor in tensors.items()}
     whole = {name: tensor.resolve_conj().contiguous() for name, tensor in own.items()}

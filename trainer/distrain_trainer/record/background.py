@@ -20,7 +20,7 @@ class BackgroundWriter(ABC):
     """A thread that writes new content until it is closed, or until another job has taken over the run."""
 
     def __init__(self, subject: str, say: Callable[[str], None]) -> None:
-        """`subject` is the name of the written files in log lines."""
+        """`subject` says in log lines what is written, for example "record"."""
         self._subject, self._say = subject, say
         self._change = threading.Condition()
         self._is_closed = self._is_fenced = self._is_failing = False

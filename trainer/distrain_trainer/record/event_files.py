@@ -65,7 +65,7 @@ class EventFiles(BackgroundWriter):
             self._begin_file()
 
     def _open(self) -> Store:
-        """Choose a file name that sorts after those of all earlier starts, even if the clock of this pod is slow."""
+        """Choose a file name that sorts after the names of all earlier starts, even if this pod's clock is slow."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         try:
             found = [int(match[1]) for name in store.names() if (match := NAME.fullmatch(name))]

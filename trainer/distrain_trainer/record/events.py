@@ -17,9 +17,10 @@ OF_A_TEST = ("accuracy", "top5_accuracy")
 
 
 class Event(NamedTuple):
-    """Scalars at a step, or the start of a process.
+    """An event for TensorBoard: the scalars of a step, or the start of a process.
 
-    At a start, TensorBoard drops the steps that the previous process made after the step of this start.
+    A new process may resume from a step before the last step of the previous process. At its start event, TensorBoard
+    drops the events of the steps that the new process repeats.
     """
 
     step: int
@@ -60,7 +61,10 @@ class Events:
         return self._event(figures["step"], found)
 
     def _end(self, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the last step if it was thinned out, and the accuracies if the run has finished."""
+        """Return the event of the last step if `_thinned` has skipped it.
+
+        Also return the accuracies if the run has finished.
+        """
         found = [self._skipped] if self._skipped is not None else []
         self._skipped = None
         if figures.get("accuracy") is not None:
@@ -76,7 +80,10 @@ class Events:
         return Event(step, self._last_time, known, is_start)
 
     def _thinned(self, event: Event) -> list[Event]:
-        """Return the event if it is kept. If the last step of the run is thinned out, `_end` returns it later."""
+        """Return the event of a step, or nothing if this step is skipped.
+
+        If the run ends after a skipped step, `_end` returns the event of that step.
+        """
         is_kept = self._seen % self._interval == 0
         self._seen += 1
         if not is_kept:

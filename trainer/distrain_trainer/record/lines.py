@@ -44,7 +44,7 @@ def _clean(figure: Any) -> Any:
 
 
 def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
-    """Return the content of a record with at most LIMIT bytes, and the lines that this content contains.
+    """Return a record's content with at most LIMIT bytes, and the lines that are left in it.
 
     `writer` identifies the process that writes the record. Raises UnreadableError if the lines take more than LIMIT
     bytes even after most of them are removed.
@@ -62,8 +62,8 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
 def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
     """If an event has too many lines, keep the first one, the newest one, and some at even distances between them.
 
-    The numbers of an event's lines must increase. Which lines are kept depends only on their numbers. So the result is
-    the same if some lines have been removed before.
+    The numbers of an event's lines must increase. Which lines are kept depends only on their numbers. So it does not
+    matter whether some lines have been removed before.
     """
     newest = newest_numbers(lines)
     lengths = {event: _length(number, KEPT.get(event, KEPT_OF_OTHERS) // divisor) for event, number in newest.items()}
@@ -78,7 +78,10 @@ def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
 
 
 def _length(newest: int, kept: int) -> int:
-    """Return the length of the intervals of line numbers, which is a power of 2. One line is kept of each interval."""
+    """Divide the line numbers 1 to `newest` into at most `kept` intervals of equal length. Return this length.
+
+    The length is a power of 2. `thin` keeps one line of each interval.
+    """
     length = 1
     while newest > length * max(1, kept):
         length *= 2
@@ -86,14 +89,14 @@ def _length(newest: int, kept: int) -> int:
 
 
 def newest_numbers(lines: Iterable[Line]) -> dict[str, int]:
-    """Return the number of each event's newest line."""
+    """Return the number of the newest line of each kind of event."""
     return {line["event"]: line["number"] for line in lines}
 
 
 def _numbered(lines: list[Line]) -> list[Line]:
     """Return the lines with the field `number`, which increases within each event.
 
-    Lines that users' programs have written may lack it.
+    A line that a user's program has written may lack this field.
     """
     newest: dict[str, int] = {}
     for line in lines:

@@ -81,7 +81,7 @@ class Record(BackgroundWriter):
         return lines.line_of(event, self._added[event], figures)
 
     def count(self, event: str) -> int | None:
-        """Return the number of lines that an event has in all starts of the run, or None if it is not known yet."""
+        """Return how often an event has occurred in all starts of the run, or None if this is not known yet."""
         if self._store is None:
             return None
         with self._change:
@@ -144,11 +144,11 @@ class Record(BackgroundWriter):
                 self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
             return
-        why = "the store says each time that it has changed since it was read"
+        why = "the store refuses each write, because the file has changed since it was read"
         raise UnavailableError(f"{store.value}: {store.path(self._name)} cannot be written: {why}")
 
     def _follow(self, new: list[Line]) -> list[Line]:
-        """Renumber new lines, so that their numbers continue those in the file."""
+        """Renumber new lines, so that their numbers continue the numbers in the file."""
         held = lines.newest_numbers(self._held)
         return [
             {**line, "number": held.get(event, 0) + line["number"] - self._written.get(event, 0)}
@@ -176,12 +176,12 @@ class Record(BackgroundWriter):
         return store
 
     def _own_start(self) -> list[Line]:
-        """Return the start line of this process if the file contains it."""
+        """Return a list with this process's start line, or an empty list if the file does not contain this line."""
         starts_in_file = [line for line in self._held if line["event"] == "start"]
         return starts_in_file[-1:] if "start" in self._written else []
 
     def _begin_another(self, store: Store, reason: str, held: Sequence[Line] = ()) -> None:
-        """Leave the file unchanged, and begin the next file with the lines `held`."""
+        """Stop writing to this file, leave it unchanged, and begin a new file with the lines `held`."""
         _, _, number = self._name.removesuffix(".jsonl").partition("-")
         following = LATER_FILE.format(int(number or "1") + 1)
         self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
@@ -190,7 +190,7 @@ class Record(BackgroundWriter):
     def _read_again(self, store: Store) -> None:
         """Read the lines that another process has written.
 
-        Raises FencedError if the other process has taken over the run.
+        Raises FencedError if that process has taken over the run.
         """
         found = store.read_tagged(self._name)
         # Somebody has deleted the file. This process still knows the file's lines, and writes them again.

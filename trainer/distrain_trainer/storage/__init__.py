@@ -13,7 +13,7 @@ __all__ = ["FolderStore", "Retry", "S3Store", "Store", "open_store"]
 def open_store(uri: str, *, value: str, retry: Retry | None = None) -> Store:
     """Return the store for s3://bucket/prefix or for the absolute path of a folder.
 
-    This function does not read or write any file yet. With `retry`, a call is repeated while S3 does not answer.
+    This function does not read or write any file yet. With `retry`, a call is repeated as long as S3 does not answer.
     Without `retry`, a call raises UnavailableError within about a minute.
     """
     if uri.startswith("s3://"):

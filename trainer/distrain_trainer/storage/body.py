@@ -16,20 +16,21 @@ PIECE = 1024**2
 
 
 class BrokenError(Exception):
-    """The rest of the body cannot be read."""
+    """Several attempts to read the rest of the body have failed."""
 
 
 class Body:
-    """The content of an object, or a range of it. boto3 repeats failed requests, but not failed reads of a body.
+    """The content of an object, or of a range of the object. boto3 repeats failed requests, but not failed reads of a
+    body.
 
-    After a connection breaks, the rest is requested with Range and If-Match. If the object was replaced in the
-    meantime, the whole content is read again.
+    After a connection breaks, only the remaining bytes are requested, with Range and If-Match. If the object was
+    replaced in the meantime, all bytes are read again.
     """
 
     def __init__(
         self, get: Callable[..., Any], start: int, length: int | None, place: memoryview | None = None
     ) -> None:
-        """Read `length` bytes from offset `start` on, into `place` if that is given.
+        """Read `length` bytes from offset `start` on. If `place` is given, read them into it.
 
         `get` is boto3's get_object, with the bucket and the key already set.
         """

@@ -104,7 +104,7 @@ class FolderStore:
                 "or use S3"
             )
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "free some of it" if is_full else f"mount a volume that user {os.getuid()} may write"
+        remedy = "free some disk space" if is_full else f"mount a volume that user {os.getuid()} may write"
         return StorageError(f"{self.value}: {path} cannot be written: {error.strerror}; {remedy}")
 
     def extend(self, name: str, content: bytes, held: int) -> None:

@@ -1,4 +1,4 @@
-"""Make a Python file object whose bytes come from another source, and whose end need not be known."""
+"""Define a Python file object whose subclasses supply the bytes. The length of the file may be unknown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import io
 class RawFile(io.RawIOBase):
     """A file object that starts at offset `at`.
 
-    A subclass reads bytes from offset `self.at` on into a buffer, and increases `self.at`.
+    A subclass defines `readinto`. This method reads bytes into a buffer, starting at offset `self.at`, and increases
+    `self.at` by their number.
     """
 
     def __init__(self, at: int = 0) -> None:

@@ -47,7 +47,10 @@ SECONDS_IN_VAIN = 120.0
 
 
 def is_waited_for() -> bool:
-    """Return whether this process is waiting for a store. In that case the input of other ranks may be late too."""
+    """Return whether this process is waiting for a store.
+
+    Other ranks may then wait for their input too, because they use the same store.
+    """
     now = time.monotonic()
     is_late = any(now - since > SECONDS_OF_A_CALL for since in list(_calling.values()))
     return is_late or any(now - when < SECONDS_IN_VAIN for when in list(_in_vain.values()))
@@ -57,8 +60,8 @@ class Retry:
     """Retry failed calls to a store, for a limited time. Threads that share one Retry log an outage only once.
 
     If the store refuses the very first call (wrong keys, no such bucket), the call fails immediately. If the store has
-    allowed the same verb before, a refused call is retried too: the permission may be granted again, and losing the
-    training would cost more than waiting.
+    allowed the same verb before, a refused call is retried too. The permission may be granted again, and waiting costs
+    less than losing the training.
     """
 
     def __init__(
@@ -69,11 +72,13 @@ class Retry:
         heeds_sigterm: bool = False,
         is_awaited: bool = True,
     ) -> None:
-        """Retry for `seconds` after a call first fails. The default is SECONDS_TO_WAIT, and 0 disables retries.
+        """Retry for `seconds` after the first failure of a call.
+
+        The default is SECONDS_TO_WAIT, and 0 disables retries.
 
         `allowed` are verbs (list, read, write) that the store is already known to allow. With `heeds_sigterm`, a signal
-        ends the retries. Use this at the start of a run, when there is nothing to save yet. `is_awaited` is false if
-        the training never waits for these calls.
+        ends the retries. Set `heeds_sigterm` at the start of a run, when there is nothing to save yet. `is_awaited` is
+        false if the training never waits for these calls.
         """
         self._heeds_sigterm, self._is_awaited = heeds_sigterm, is_awaited
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds

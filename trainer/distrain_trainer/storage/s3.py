@@ -45,7 +45,10 @@ class S3Store:
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Tell pickle how another process creates this store again, with its own connection and a default Retry."""
+        """Tell pickle how to create this store in another process.
+
+        The other process opens its own connection, with a default Retry.
+        """
         return _reopen, (self.uri, self.value, self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
@@ -135,7 +138,7 @@ class S3Store:
     ) -> Body | None:
         """Return the content of a file.
 
-        It is empty if `start` is beyond the end. Return None if the file does not exist.
+        The content is empty if `start` is beyond the end of the file. Return None if the file does not exist.
         """
         from botocore.exceptions import ClientError
 
@@ -168,7 +171,9 @@ class S3Store:
             self.client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
 
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
-        """Return the new tag. Return None if the caller must read the file to find out whether it was written.
+        """Return the new tag.
+
+        Return None if it is unknown whether the file was written; the caller must then read the file.
 
         The result is None if the condition is false (the tag differs, or the file exists although `tag` is None), and
         also if the response contains no tag.

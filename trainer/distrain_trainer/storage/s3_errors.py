@@ -48,8 +48,8 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
         )
     if code in ("AccessDenied", "Forbidden", "403"):
         return StorageError(
-            f"{store.value}: the keys of s3.secretName may not {verb} {store.uri} at {where} ({code}); "
-            f"grant them that, or correct {store.value}"
+            f"{store.value}: the keys of s3.secretName have no permission to {verb} {store.uri} at {where} ({code}); "
+            f"grant them this permission, or correct {store.value}"
         )
     return StorageError(answer)
 
@@ -57,8 +57,8 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
 def is_of_missing_file(response: dict[str, Any]) -> bool:
     """Return whether an error response means that the file does not exist.
 
-    S3's code is NoSuchKey. S3's error code is in the body of the 404, but a proxy in front of the server may replace
-    the body.
+    S3's error code is NoSuchKey. The code is in the body of the 404 response, but a proxy in front of the server may
+    replace the body.
     """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code: str = response["Error"].get("Code", "")

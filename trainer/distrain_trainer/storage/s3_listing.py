@@ -1,4 +1,4 @@
-"""List the keys of an S3 bucket, page by page, or many folders at the same time."""
+"""List the keys of an S3 bucket, either page by page or in many folders at the same time."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
 def all_keys(store: S3Store, prefix: str) -> list[str]:
     """Return the keys that begin with `prefix`, in any order. Raises StorageError.
 
-    S3 returns 1,000 keys per page, and a page can be requested only after the previous one has arrived. So each folder
-    is listed separately, and several folders at the same time.
+    S3 returns 1,000 keys per page, and a page can be requested only after the previous one has arrived. So this
+    function lists several folders at the same time, each with its own requests.
     """
     try:
         return _keys_by_folder(store, prefix)
@@ -84,7 +84,7 @@ def _folder(store: S3Store, prefix: str) -> tuple[list[str], list[str]]:
 def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool]:
     """Request one page of keys.
 
-    Also return whether the server was asked for the page by its token (true) or by the last key.
+    Also return true if the request contained `token`, and false if it contained the last key instead.
     """
     from botocore.exceptions import ClientError
 

@@ -11,7 +11,8 @@ from distrain_trainer.errors import MissingError
 class Store(Protocol):
     """A storage for files.
 
-    `uri` is the address of the store. `value` is the path of the chart value that contains it (`data.uri`).
+    `uri` is the address of the store. `value` is the path of the chart value that contains this address, for example
+    `data.uri`.
     """
 
     @property
@@ -32,14 +33,14 @@ class Store(Protocol):
     def all_names(self) -> list[str]:
         """Return the path of every file, in any order.
 
-        This is faster than `names` if there are several folders with many files.
+        `all_names` is faster than `names` if several folders contain many files.
         """
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return up to `length` bytes of a file, from offset `start` on.
 
-        Near the end of the file, the result is shorter. Raises MissingError if the file does not exist, and
-        StorageError if it cannot be read.
+        The result is shorter than `length` if the file ends earlier. Raises MissingError if the file does not exist,
+        and StorageError if it cannot be read.
         """
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
@@ -65,7 +66,7 @@ class Store(Protocol):
         """Write a file whose first `held` bytes are already in the store.
 
         Raises StorageError if the file cannot be written. In a folder, only the new bytes are appended, so a program
-        that has the file open sees them. S3 cannot append, so the whole file is uploaded there.
+        that has the file open sees them. S3 cannot append, so in S3 the whole file is uploaded.
         """
 
     def delete(self, name: str) -> None:
@@ -86,7 +87,7 @@ class Store(Protocol):
 
 
 def absent(store: Store, name: str, held: list[str]) -> MissingError:
-    """Return the error for a missing file. `held` are the names of some files that the store contains."""
+    """Return the error for a missing file. `held` are the names of some files that the store does contain."""
     shown = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "") if held else "nothing"
     return MissingError(
         f"{store.value}: {store.uri} has no {name} (it holds {shown}); put the file there or correct {store.value}"

@@ -1,4 +1,4 @@
-"""Measure in a step's graph how long the step waits for averaged gradients after its own gradients are computed."""
+"""Measure how long a step waits for the averaged gradients. The times are measured inside the step's graph."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class AllReduceWait:
 
 
 def timestamp_after(tensors: Sequence[Any]) -> Any:
-    """Return the time when all tensors are computed, measured on a CPU.
+    """Return the time, by the CPU's clock, at which all tensors have been computed.
 
-    The tensor is None if a weight has no gradient.
+    A tensor in `tensors` may be None, because a weight may have no gradient.
     """
     with tf.control_dependencies([tensor for tensor in tensors if tensor is not None]):
         return tf.timestamp()

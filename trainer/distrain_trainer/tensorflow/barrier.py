@@ -1,6 +1,6 @@
 """Stop all workers before the same step, so that the parameter servers hold a consistent state.
 
-To stop them, the chief begins a pause. Each worker reports the step that it makes next. The workers then train on until
+To stop them, the chief begins a pause. Each worker reports the step that it makes next. The workers then continue until
 they reach the highest step that any worker has reported, and wait there.
 """
 
@@ -17,7 +17,7 @@ REST = (0.0, 0.0, 0.0)
 
 
 class ChiefBarrier:
-    """The chief's side. `step` is the step before which all workers wait. It is None if there is no pause."""
+    """The chief's side. `step` is the step before which all workers wait. `step` is None if there is no pause."""
 
     def __init__(self, member: Member, steps: int) -> None:
         self._member, self._steps = member, steps
@@ -27,7 +27,7 @@ class ChiefBarrier:
         self.step: int | None = None
 
     def next_reports(self) -> list[list[float]]:
-        """Return each worker's report of its next step. Reports that have not arrived yet are waited for."""
+        """Return each worker's report of its next step. Wait for the reports that have not arrived yet."""
         return [
             reports.popleft() if reports else self._member.hear(worker) for worker, reports in enumerate(self._reports)
         ]
@@ -35,7 +35,7 @@ class ChiefBarrier:
     def call(self) -> None:
         """Make all workers wait before the same step.
 
-        Reports of steps that arrive in the meantime are kept for next_reports.
+        Steps that workers report in the meantime are kept, and next_reports returns them later.
         """
         self._pauses += 1
         self._member.call_pause(self._pauses)
@@ -48,7 +48,7 @@ class ChiefBarrier:
             self._hear_until_it_waits(worker)
 
     def release(self) -> None:
-        """End the pause: let the workers train on."""
+        """End the pause: let the workers continue the training."""
         if self.step != self._steps:
             self._member.tell_workers("on")
         self.step = None

@@ -1,6 +1,6 @@
 """Train with TensorFlow, one process per rank. Horovod averages the gradients.
 
-The mark `# Distributed:` is on each line that training on a single device would not need.
+Lines that only distributed training needs are marked with `# Distributed:`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    tell_refusal_by_xla,
     write_model,
 )
 
@@ -62,7 +63,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
     model, optimizer = build(config, dataset)
     ema = Ema(config, model)
-    # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
+    # Distributed: rank 0 takes the lease on the run, and all ranks resume from the newest checkpoint.
     run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
     if not run.position.samples:  # If the run resumes, all ranks have loaded the state from the same checkpoint.
         share_start(model, optimizer)
@@ -93,7 +94,7 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
 
 
 def share_start(model: Any, optimizer: Any) -> None:
-    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same ones."""
+    """Broadcast rank 0's weights and optimizer state, because all ranks must start from the same values."""
     hvd.broadcast_variables(model.variables, root_rank=0)  # Distributed
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
@@ -102,7 +103,9 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     run = evaluator.run
     forward = forward_of(model, is_compiled=compiles(run.config, run.log, has_gpu=has_gpu()))
-    train_step = make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
+    train_step = tell_refusal_by_xla(
+        make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
+    )
     ema.begin()
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
@@ -142,12 +145,13 @@ def make_train_step(
 ) -> Callable[..., Any]:
     """Return the function that makes one step.
 
-    It is a single graph, because each operation outside a graph adds overhead. The function's arguments are the tensors
-    of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's request to
-    stop. The function returns three values. The first is this rank's loss. The second is the sum of the ranks' messages
-    (distrain_trainer.loop.message), or None if there is only one rank. The third is the number of seconds for which
-    this rank has waited for the averaged gradients, or None unless `measures_wait`. The loss is NaN if the step was
-    left out, unless an fp16 loss scale above 1 is the cause.
+    The step is a single graph, because each operation outside a graph adds overhead. The function's arguments are the
+    tensors of a batch, and a float64[3] with the learning rate, the seed of layers such as dropout, and this rank's
+    request to stop. The function returns three values. The first value is this rank's loss. The second value is the sum
+    of the ranks' messages (distrain_trainer.loop.message), or None if there is only one rank. The third value is the
+    number of seconds for which this rank has waited for the averaged gradients, or None unless `measures_wait`. If the
+    step was left out, the loss is NaN. But if the step was left out with an fp16 loss scale above 1, the scale probably
+    caused an overflow, and the loss is returned unchanged.
     """
     # Without do_not_convert, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
     # each start.
@@ -202,19 +206,22 @@ def message_of(loss: Any, asked: Any) -> Any:
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:
-    """Apply the gradients. Return True: both branches of tf.cond must return a value of the same type."""
+    """Apply the gradients. Return True, because both branches of tf.cond must return a boolean."""
     optimizer.apply_gradients(pairs)
     return True
 
 
 def share_statistics(model: Any) -> None:
-    """Broadcast rank 0's batch normalization statistics: all ranks must test the model that rank 0 saves."""
+    """Broadcast rank 0's batch normalization statistics, so that all ranks test the model that rank 0 saves."""
     if counted := model.non_trainable_variables:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Return two numbers of test samples: the label is the model's first choice, or is among its first five choices."""
+    """Test the model.
+
+    Return how often the model's first choice is right, and how often one of its first five choices is right.
+    """
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())

@@ -1,6 +1,6 @@
 """Build models for TensorFlow.
 
-Build models for Keras. A model maps images with values in 0..1 to one logit per class.
+Build models for Keras. A model maps images (values from 0 to 1) to one logit per class.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def make_optimizer(config: Config, variables: Iterable[Any]) -> Any:
 def decays(variable: Any) -> bool:
     """Return whether a variable has weight decay.
 
-    It does not apply to biases and normalization weights, which have one dimension.
+    Weight decay does not apply to biases and normalization weights, which have one dimension.
     """
     return len(variable.shape) > 1
 
@@ -41,8 +41,8 @@ def decays(variable: Any) -> bool:
 def with_decay(config: Config, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
     """For SGD, add the weight decay (decay * weight) to the gradients.
 
-    For all other optimizers, return the gradients unchanged. In Keras, SGD's weight decay is decoupled. But in PyTorch,
-    in MXNet and in Goyal et al. 2017 (arXiv:1706.02677), SGD's weight decay is not decoupled.
+    For all other optimizers, return the gradients unchanged. In Keras, SGD's weight decay is decoupled. But SGD's
+    weight decay is not decoupled in PyTorch, in MXNet and in Goyal et al. 2017 (arXiv:1706.02677).
     """
     decay = config.weight_decay if config.optimizer == "sgd" else 0.0
     return [

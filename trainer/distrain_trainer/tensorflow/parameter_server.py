@@ -1,11 +1,10 @@
 """Train with TensorFlow and asynchronous parameter servers.
 
 The same command runs in every process of a TFJob. The parameter servers (ps) hold the weights and the optimizer. A
-worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. It does not wait for other
-workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
+worker pulls the weights, computes the gradients of its own batch, and pushes the gradients. A worker does not wait for
+other workers. The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-The mark `# Distributed:` is on each line that training on a single device would not need; in this module, these are
-most lines.
+Lines that only distributed training needs are marked with `# Distributed:`; most lines of this module are.
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    tell_refusal_by_xla,
     write_model,
 )
 
@@ -64,7 +64,11 @@ FP16_SCALE = 1024.0
 
 @dataclass(frozen=True)
 class StepReport:
-    """A worker's report to the chief about one step. `asked` is the largest request to stop that this worker knows."""
+    """A worker's report to the chief about one step.
+
+    `asked` is the strongest request to stop that the worker has received or has read from a server, as a number in
+    stop_flag.
+    """
 
     samples: int
     global_samples: int
@@ -136,9 +140,9 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
-    """Acquire the run's checkpoints, and resume from the newest one.
+    """Take the lease on the run, and resume from its newest checkpoint.
 
-    Only the chief calls this. It passes a group that contains only one process.
+    Only the chief calls this, so the group's broadcast and gather involve no other process.
     """
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
@@ -172,7 +176,7 @@ def follow(member: Member, run: Run) -> Progress:
 
 
 def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
-    """Return the accuracy over the test samples of all workers, or None if there are none.
+    """Return the accuracy over the test samples of all workers, or None if there are no test samples.
 
     Stop if any process was asked to stop.
     """
@@ -276,4 +280,4 @@ def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
         gradients = [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
         return loss, with_decay(config, gradients, model.trainable_variables)
 
-    return tf.function(gradients_of)  # type: ignore[no-any-return]
+    return tell_refusal_by_xla(tf.function(gradients_of))

@@ -1,4 +1,7 @@
-"""Use private names of TensorFlow and Keras 2.15 that have no public equivalent. No other module uses private names."""
+"""Use private names of TensorFlow and Keras 2.15 that have no public equivalent.
+
+All other modules use only public names.
+"""
 
 from __future__ import annotations
 

@@ -74,13 +74,20 @@ class Cluster:
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the processes whose word queues are used here: on the chief all others, elsewhere only itself."""
+        """Return the processes whose queues for the chief's messages this process uses.
+
+        The chief writes to the queues of all other processes. Every other process reads only its own queue.
+        """
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figure queues are used here: on the chief all workers, on a worker only itself."""
+        """Return the workers whose queues for reports to the chief this process uses.
+
+        The chief reads the queues of all workers. A worker writes only to its own queue. A parameter server uses none
+        of these queues.
+        """
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -130,7 +137,10 @@ class Member:
             }
 
     def _make_signs(self) -> None:
-        """Create the variables that each worker reads before a step: the chief's pause number, and requests to stop."""
+        """Create the variables that each worker reads before a step.
+
+        The variables are the number of pauses that the chief has begun so far, and each server's request to stop.
+        """
         is_server = self.cluster.task == "ps"
         servers = [self.cluster.index] if is_server else list(range(self.cluster.servers))
         asked = [_number(f"asked-{server}", server) for server in servers]
@@ -164,7 +174,10 @@ class Member:
                 time.sleep(1)
 
     def run(self, ops: Any, feed: dict[Any, Any] | None = None) -> Any:
-        """Run ops of the graph, on any process. Raises LostPeerError if the connection to another process breaks."""
+        """Run ops of the graph, in this process or another one.
+
+        Raises LostPeerError if the connection to another process breaks.
+        """
         try:
             return self._session.run(ops, feed)
         except LOST as error:
@@ -183,21 +196,24 @@ class Member:
     def ask_to_stop(self, reason: int) -> None:
         """Called by a server, in any thread: publish a request to stop.
 
-        The workers read it and report it to the chief.
+        The workers read this request and report it to the chief.
         """
         self.run(self._set_asked, {self._given: reason})
 
     def call_pause(self, number: int) -> None:
-        """Called by the chief: publish the number of the pause. Each worker then waits before its next step."""
+        """Called by the chief: begin a pause. Each worker then waits for instructions before its next step.
+
+        `number` is the number of pauses so far, including this pause.
+        """
         self.run(self._set_pause, {self._given: number})
 
     def tell_workers(self, word: str) -> None:
-        """Called by the chief: send a word to every worker."""
+        """Called by the chief: send a message to every worker."""
         for index in range(self.cluster.workers):
             self.tell(index, word)
 
     def tell(self, worker: int, word: str) -> None:
-        """Called by the chief: send a word to one worker."""
+        """Called by the chief: send a message to one worker."""
         queue = self._words["worker", worker]
         self.run(queue.put, {queue.content: word})
 
@@ -216,20 +232,20 @@ class Member:
         raise AssertionError(f"the chief says {heard}, and not {word}")
 
     def report(self, *figures: float) -> None:
-        """Called by a worker: send figures to the chief."""
+        """Called by a worker: send the numbers of a report to the chief."""
         queue = self._figures[self.cluster.index]
         self.run(queue.put, {queue.content: figures})
 
     def hear(self, worker: int) -> list[float]:
-        """Called by the chief: wait for the next figures of one worker."""
+        """Called by the chief: wait for the next report of one worker."""
         return list(self.run(self._figures[worker].take))
 
     def gather(self) -> list[list[float]]:
-        """Called by the chief: wait for the next figures of each worker."""
+        """Called by the chief: wait for the next report of each worker."""
         return [self.hear(worker) for worker in self._figures]
 
     def end_all(self, word: str = "end") -> None:
-        """Called by the chief: leave the abort channel, and send the last word to all other processes."""
+        """Called by the chief: close the abort channel, and send `word`, "end" or "stop", to all other processes."""
         self._abort_channel.leave()
         for queue in self._words.values():
             # A process may end after it has received the message, but before it has confirmed this.

@@ -24,7 +24,7 @@ v1 = tf.compat.v1
 
 
 class SharedWeights:
-    """One process's references to a model's variables on the parameter servers.
+    """References of this process to a model's variables on the parameter servers.
 
     Every process creates the same variables in the same order, so all processes use the same names. The chief saves the
     variables in checkpoints.
@@ -82,7 +82,8 @@ class SharedWeights:
     def pull(self) -> None:
         """Copy the servers' weights into the model.
 
-        Also read the signs, which are the number of the pause and the requests to stop.
+        In the same call, set `signs`: the number of pauses that the chief has begun so far, and each server's request
+        to stop.
         """
         self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
@@ -91,7 +92,7 @@ class SharedWeights:
     def push(self, gradients: Sequence[Any], *, rate: float) -> None:
         """Let the servers apply the gradients.
 
-        Also send the changes that this step has made to variables that are not trained.
+        Also send this step's changes of variables that are not trained.
         """
         number = len(self._trained)
         ops = [self._update]
@@ -160,7 +161,10 @@ def is_number(variable: Any) -> bool:
 
 
 def _count(shared: Any, given: Any) -> Any:
-    """Return an op that applies a worker's change to a variable: it adds to a number, and overwrites a flag."""
+    """Return an op that applies a worker's change to a variable.
+
+    The op adds the change to a number, and overwrites a boolean.
+    """
     return (shared.assign_add if is_number(shared) else shared.assign)(given, read_value=False)
 
 

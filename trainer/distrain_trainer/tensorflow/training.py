@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
+from distrain_trainer.errors import ArgumentError
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
 from distrain_trainer.loop import evaluation
 from distrain_trainer.models.description import Shape
@@ -19,6 +21,8 @@ from distrain_trainer.tensorflow.private import generators_of
 # The name of the saved model's file, and of the folder in TensorFlow's own format (SavedModel), which TensorFlow
 # Serving reads.
 MODEL, SAVED_MODEL = "model.keras", "saved_model"
+# A part of TensorFlow's error for an operation that XLA cannot compile. The group is the operation's name.
+REFUSED_BY_XLA = re.compile(r"No registered '(\w+)' OpKernel for XLA")
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
 
@@ -92,6 +96,24 @@ def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
         return model(tf.stop_gradient(images), training=True)
 
     return tf.function(forward, jit_compile=True) if is_compiled else forward
+
+
+def tell_refusal_by_xla(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `step`. It raises ArgumentError if XLA cannot compile an operation of the model."""
+
+    @functools.wraps(step)
+    def told(*inputs: Any) -> Any:
+        try:
+            return step(*inputs)
+        except tf.errors.InvalidArgumentError as error:
+            if refused := REFUSED_BY_XLA.search(str(error)):
+                raise ArgumentError(
+                    f"trainer.extraArgs: --compile: XLA cannot compile {refused[1]}, an operation of the model; "
+                    "remove --compile"
+                ) from None
+            raise
+
+    return told
 
 
 def loss_of(

@@ -4,6 +4,8 @@ Facts derived from the values, computed once. Every template that renders a reso
   distrain.context        sets .Job, beside Helm's .Values and .Release
   distrain.context.prune  removes the keys of a map that are null
 
+The fields of .Job (a field with an arrow is a map: key -> value):
+
   .Job.kind             MPIJob, PyTorchJob, MXJob, TFJob or Plain
   .Job.version          version of the kind, such as v1; empty for Plain
   .Job.apiVersion       group and version, such as kubeflow.org/v1
@@ -17,16 +19,16 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.usesKubexec      mpirun reaches the workers with kubectl exec
   .Job.usesSsh          mpirun reaches the workers with SSH
   .Job.user             user id of the pods, as text; empty if the cluster chooses it
-  .Job.namesUser        the cluster chooses the user, so the pods need an /etc/passwd with that user for ssh and sshd
+  .Job.namesUser        the pods get an /etc/passwd with their user for ssh, because the cluster chooses the user
   .Job.isPlain          no operator: the chart writes the Jobs and the Service itself
   .Job.isElastic        torchrun lets workers join and leave
   .Job.isFixed          the number of workers is fixed, because the pods' environment contains it
   .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
   .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
-  .Job.sections         section of the values, such as workers -> its values merged over the top-level defaults
-  .Job.paths            start of a value's path, such as "workers." -> its section; "" for the top level
-  .Job.given            the same starts -> the values there, from values.yaml and the user, without top-level defaults
-  .Job.roles            role -> the values that describe its pods, from .Job.sections
+  .Job.sections         section's name, such as workers -> the section's values, merged over the top-level defaults
+  .Job.paths            prefix of the paths in a section, such as "workers." -> the section's name; "" -> "" (top level)
+  .Job.given            prefix, as in .Job.paths -> the section's values, without the top-level defaults
+  .Job.roles            role -> the values that describe the role's pods, from .Job.sections
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
   .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
@@ -45,14 +47,22 @@ Facts derived from the values, computed once. Every template that renders a reso
 distrain.context
   Takes the root context. All templates of one rendering share the root context, so only the first call computes .Job.
 
-  - isReal: every real cluster serves apiregistration.k8s.io. Helm's built-in list, used without a cluster, lacks it.
+  - isReal: every real cluster serves apiregistration.k8s.io. Without a cluster, Helm uses a built-in list of API
+    versions, which lacks this group.
+
   - slots: one rank per GPU; a worker without GPUs has one rank.
-  - volumeRoles: without a command, the roles that read or write files. A user's command may itself be on a volume, so
-    with a command all roles mount the volumes, except the MPI launcher. If a volume can be attached to only one node at
-    a time, a launcher that mounts it could not start on another node than the workers.
-  - metricsRoles: a TFJob's chief has no rank, but if the trainer serves metrics, the chief serves the run's step and
-    loss.
-  - checkpointRoles: only the trainer uses this emptyDir, and only if checkpoint.uri is empty.
+
+  - volumeRoles: if `command` is not set, only the roles that read or write files mount the volumes. A user's command
+    may itself be on a volume. So with a command, all roles mount the volumes, except the MPI launcher. If a volume can
+    be attached to only one node at a time, a launcher that mounts the volume could not run on another node than the
+    workers.
+
+  - metricsRoles: the list contains the roles with ranks. If the trainer serves the metrics, the list also contains
+    `chief`: a TFJob's chief has no rank, but serves the run's step and loss.
+
+  - checkpointRoles: the list is empty if `command` is set, because only the trainer writes to the emptyDir. The list is
+    also empty if checkpoint.uri is set, because the trainer then saves its checkpoints there.
+
   - hasReplaceHook: without rbac.create the chart makes no Role, so the hook needs replace.serviceAccountName.
 */}}
 {{- define "distrain.context" -}}
@@ -87,7 +97,8 @@ distrain.context
 {{- end -}}
 {{- end -}}
 {{- /*
-Nulls stay in mpi, where a null means that the chart must not set the key, and in global, which the chart does not own.
+The nulls in the values `mpi` and `global` are kept. In `mpi`, a null means that the chart must not set the key. Helm
+shares `global` with all charts of an umbrella chart, so this chart does not change it.
 */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
 {{- /* Walking through all maps takes time, so the nulls are removed only if there are any. */ -}}
@@ -159,7 +170,7 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
   "names" (dict)
   "parts" (dict)
 ) -}}
-{{- /* Each name in this list may use the names before it. */ -}}
+{{- /* The order matters, because a name can be built from the names before it in this list. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}
@@ -168,9 +179,9 @@ Nulls stay in mpi, where a null means that the chart must not set the key, and i
 
 {{- /*
 distrain.context.prune
-  Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes such keys
-  only if values.yaml has them. The roles' maps are merged before that, because a null in a role's map also removes the
-  key that the role would inherit from the top level.
+  Takes a map. Removes the keys whose value is null from this map and from all maps in it. Helm itself removes a key
+  with the value null only if values.yaml has the key. The roles' maps are merged before the nulls are removed, because
+  a null in a role's map also removes the key that the role would inherit from the top level.
 */}}
 {{- define "distrain.context.prune" -}}
 {{- $map := . -}}

@@ -1,9 +1,10 @@
 {{- /*
-Facts about the kinds of job, from files/kinds.json. schemas/kinds.yaml explains them.
+Facts about the kinds of job, from files/kinds.json. A fact is a name and a value, such as `isElastic: true` for
+PyTorchJob. schemas/kinds.yaml explains all facts.
 
   distrain.kinds.read    sets .Kinds to the content of files/kinds.json
   distrain.kinds.facts   adds the facts about one version of a kind to a map
-  distrain.kinds.having  kinds and versions for which a fact is true, as text: "job.kind Plain or MPIJob v2beta1"
+  distrain.kinds.having  text that lists the kinds and versions with a fact: "job.kind Plain or MPIJob v2beta1"
 */}}
 
 {{- /*
@@ -18,9 +19,9 @@ distrain.kinds.read
 
 {{- /*
 distrain.kinds.facts
-  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds to
-  the map `facts` the operator's facts, then the kind's, then the version's. A later value of the same fact overrides an
-  earlier one. An unknown version adds no facts.
+  Takes (dict "root" <root context> "kind" <one of .Kinds.kinds> "version" <name of a version> "facts" <a map>). Adds
+  three groups of facts to the map `facts`: first the operator's, then the kind's, then the version's. If two of
+  these groups contain the same fact, the later group's value is used. An unknown version adds no facts.
 */}}
 {{- define "distrain.kinds.facts" -}}
 {{- $version := dict -}}
@@ -39,7 +40,8 @@ distrain.kinds.facts
 
 {{- /*
 distrain.kinds.having
-  Takes (dict "root" <root context> "fact" <name of a fact>).
+  Takes (dict "root" <root context> "fact" <name of a fact>). A kind or version is listed if the value of the fact is
+  true, or not empty.
 */}}
 {{- define "distrain.kinds.having" -}}
 {{- $words := list -}}

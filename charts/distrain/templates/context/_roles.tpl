@@ -12,11 +12,12 @@ The values of each role's pods: the role's section of the values, merged over th
 distrain.roles.section
   Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the role's values to the map `into`.
 
-  - Maps are merged by key, and lists by the names of their items: the role's entry replaces the top-level entry. The
-    items of tolerations and envFrom have no names, so the role's items are appended to the top-level items. A top-level
-    string applies only to roles that do not set the string themselves.
-  - env, volumes and volumeMounts are merged in _env.tpl and _volumes.tpl instead, because not every role gets their
-    top-level values.
+  - Maps are merged by key. Lists are merged by the names of their items: an item of the role replaces the top-level
+    item of the same name. The items of tolerations and envFrom have no names, so the role's items are appended to the
+    top-level items. A top-level string applies only to roles that do not set the string themselves.
+
+  - env, volumes and volumeMounts are merged in _env.tpl and _volumes.tpl instead, because some roles do not get the
+    top-level env, volumes and volumeMounts.
 */}}
 {{- define "distrain.roles.section" -}}
 {{- $into := .into -}}
@@ -111,8 +112,9 @@ distrain.roles.map
 
 {{- /*
 distrain.roles.named
-  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Stores the items
-  of all parts as `key` in the map `into`. An item replaces an item with the same name from an earlier part.
+  Takes (dict "parts" <lists or null> "by" <key> "key" <key> "into" <a map>). Merges the lists in `parts`, and stores
+  the result as `key` in the map `into`. `by` is the key that contains an item's name: `name`, or `mountPath` for
+  volumeMounts. An item replaces the item of the same name from an earlier list.
 */}}
 {{- define "distrain.roles.named" -}}
 {{- $by := .by -}}

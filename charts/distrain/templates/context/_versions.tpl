@@ -5,7 +5,7 @@ The version of the job's kind, such as v1 of MPIJob.
   distrain.versions.served  the known versions that the cluster serves
   distrain.versions.chosen  the version that the job gets
 
-Lists are JSON, the newest version first. A kind is one of .Kinds.kinds.
+Lists are JSON, the newest version first. A kind is one item of the list `kinds` in files/kinds.json (.Kinds.kinds).
 */}}
 
 {{- /*

@@ -25,9 +25,10 @@ distrain.hooks.metadata
   Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <true if the
   object has no namespace>).
 
-  Except for `helm test`, the delete policy has both hook-succeeded and hook-failed, because Helm and Argo CD treat
-  these objects differently when the hook's pod fails. For Helm each object is a hook of its own, which succeeded when
-  it was created, so hook-succeeded deletes it. In Argo CD hook-failed deletes it.
+  If a hook's pod fails, the objects that the pod needs, such as its Role, have to be deleted too. Helm treats each of
+  these objects as a hook of its own, which has succeeded once Helm has created the object. So Helm deletes the object
+  because of hook-succeeded. Argo CD deletes the object because of hook-failed. So the delete policy contains both. For
+  `helm test` the policy lacks hook-failed.
 */}}
 {{- define "distrain.hooks.metadata" -}}
 {{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}
@@ -79,8 +80,8 @@ distrain.hooks.pod
   affinity is left out: hooks also run while the job has no pods, and an affinity to missing pods would keep the hook's
   pod Pending. A hook's pod also tolerates the taints that the workers tolerate, because the cluster may have no other
   nodes. A hook's pod calls the API server, so the token of its ServiceAccount is mounted. The grace period of a hook's
-  pod is 0. The pod has nothing to save, and Helm 4 does not wait until it is gone before it creates the next hook's
-  pod.
+  pod is 0, because the pod has nothing to save. With a longer grace period, the pod could still run beside the next
+  hook's pod, because Helm 4 does not wait until a pod is deleted.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

@@ -4,7 +4,7 @@ The replace hook ends the running job before an upgrade or a rollback that chang
 The image and the command of a running job cannot change, and the new job has the same name. So the old job has to be
 gone before Helm creates the new one.
 
-  distrain.replace.objects  objects that the release's job may consist of, as group/version/plural/name
+  distrain.replace.objects  for each kind of job: the objects to delete, as group/version/plural/name
   distrain.replace.rules    rules of the hook's Role
 
 Both templates take the root context.
@@ -34,7 +34,7 @@ distrain.replace.objects
 
 {{- /*
 distrain.replace.rules
-  Renders the rules with which the hook may get and delete the objects of distrain.replace.objects, and no others.
+  Renders rules that allow the hook to get and delete the objects of distrain.replace.objects, and no other objects.
 */}}
 {{- define "distrain.replace.rules" -}}
 {{- $names := dict -}}

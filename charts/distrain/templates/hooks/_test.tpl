@@ -1,5 +1,5 @@
 {{- /*
-`helm test`: a second job with the same pods as the release's job, whose ranks run an all-reduce.
+`helm test` starts a second job with the same pods as the release's job. The ranks of this second job run an all-reduce.
 
   distrain.test.missing   why the release has no test; empty if it has one
   distrain.test.values    values of the test's job
@@ -10,7 +10,8 @@
 
 {{- /*
 distrain.test.missing
-  Takes the root context. MultiKueue would run the test's job in another cluster, whose pods the test cannot see.
+  Takes the root context. MultiKueue would run the test's job in another cluster, where the test cannot see the job's
+  pods.
 */}}
 {{- define "distrain.test.missing" -}}
 {{- if eq .Values.strategy "parameter-server" -}}
@@ -35,9 +36,9 @@ distrain.test.values
 {{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
 The deadline of the test's job is 5 minutes later than the timeout of the test's Pod, so that the Pod can say why the
-test failed. The deadline of a Plain job is not later, because Helm creates the Pod only after the job has ended. An
-elastic PyTorchJob succeeds as soon as its first worker has succeeded. With cleanPodPolicy Running, the operator would
-then delete the other running pods, maybe rank 0's before the test has read its log.
+test failed. For a Plain job the two times are equal, because Helm creates the test's Pod only after the job has ended.
+An elastic PyTorchJob succeeds as soon as its first worker has succeeded. With cleanPodPolicy Running, the operator
+would then delete the pods that still run. One of them could be rank 0's pod, whose log the test still has to read.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
@@ -72,8 +73,9 @@ then delete the other running pods, maybe rank 0's before the test has read its 
 
 {{- /*
 distrain.test.sidecars
-  Takes a map with sidecars. Renders only the native sidecars, as JSON. The test keeps them, because the network may
-  need them, and Kubernetes ends them once the ranks have ended. Other sidecars would keep the test's pods running.
+  Takes a map with sidecars. Renders only the native sidecars, as JSON. The test keeps the native sidecars, because the
+  network may need them, and Kubernetes ends them once the ranks have ended. Other sidecars would keep the test's pods
+  running.
 */}}
 {{- define "distrain.test.sidecars" -}}
 {{- $native := list -}}
@@ -98,11 +100,11 @@ distrain.test.program
 
 {{- /*
 distrain.test.pack
-  Takes the YAML documents of a Plain job. Renders them again, but with all Jobs in one List.
+  Takes the YAML documents of a Plain job. Renders the same documents, but with all Jobs in one object of kind List.
 
   If a hook is a Job, Helm waits until the Job has ended before it creates the next hook. But the launcher's Job and the
-  workers' Job have to run at the same time. So all Jobs are in one object of kind List, which is a single hook for
-  Helm. Each Job keeps its own hook annotations, because Argo CD ignores the List's annotations.
+  workers' Job have to run at the same time. For Helm, one List is a single hook, so both Jobs start together. Each Job
+  keeps its own hook annotations, because Argo CD ignores the List's annotations.
 */}}
 {{- define "distrain.test.pack" -}}
 {{- $together := list -}}

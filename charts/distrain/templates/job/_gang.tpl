@@ -8,9 +8,9 @@ Gang schedulers and queues, which start all pods of the job or none.
   distrain.gang.jobLabels         labels of the job's resource
   distrain.gang.podLabels         labels of a role's pods
   distrain.gang.podAnnotations    annotations of a role's pods
-  distrain.gang.member            gang scheduler if the chart makes the PodGroup of the role's pods, else empty
+  distrain.gang.member            name of the gang scheduler if the chart makes the PodGroup of a role's pods
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
+In this file, a role is (dict "root" <root context> "role" <name of the role> "job" <the job's name>).
 */}}
 
 {{- /*
@@ -77,7 +77,7 @@ kueue.x-k8s.io/priority-class: {{ . | quote }}
 {{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
   Take a role. Render JSON, which may be {}. These labels and annotations put a Plain job's pods into its PodGroup. For
-  the other kinds, the operator adds them.
+  the other kinds, the operator adds these labels and annotations.
 */}}
 {{- define "distrain.gang.podLabels" -}}
 {{- if eq (include "distrain.gang.member" .) "scheduler-plugins" -}}

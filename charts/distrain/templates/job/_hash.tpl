@@ -32,7 +32,9 @@ distrain.hash.fixed
 {{- $resource := include $part (dict "root" . "job" "") | fromJson -}}
 {{- $parts := list .Job.version .Job.kind $resource (include "distrain.gang.queue" .) -}}
 {{- with .Values.job.managedBy -}}
-{{- /* managedBy is immutable, even for kinds whose other fields of the run policy can change. */ -}}
+{{- /*
+managedBy is immutable, so it is hashed. Other fields of runPolicy are not hashed if the operator applies their changes.
+*/ -}}
 {{- $parts = append $parts . -}}
 {{- end -}}
 {{- toJson $parts -}}
@@ -42,9 +44,10 @@ distrain.hash.fixed
 distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
-  The pod templates are hashed, because operators never change an existing pod. Fields that the operator applies to a
-  running job (`live` in schemas/kinds.yaml) are not hashed, and neither is the size, unless a new size replaces the
-  job. The container's lifecycle hooks are not hashed, because they do not affect the training.
+  The pod templates are hashed: operators never change an existing pod, so only a new job gets a changed template.
+  Fields that the operator applies to a running job (`live` in schemas/kinds.yaml) are not hashed. The number of workers
+  is hashed only if the job has to be replaced when this number changes (.Job.isReplaced). The container's lifecycle
+  hooks are not hashed, because they do not affect the training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}
@@ -71,7 +74,8 @@ distrain.hash.fixedPlain
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
   A Job's failure policy and its pod template, including labels, are immutable, so they are hashed. The number of
-  workers is hashed only if a new size replaces the job (.Job.isReplaced). Otherwise it can change while the job runs.
+  workers is hashed only if the job has to be replaced when this number changes (.Job.isReplaced). Otherwise the number
+  can change while the job runs.
 */}}
 {{- define "distrain.hash.fixedPlain" -}}
 {{- $job := .root.Job -}}

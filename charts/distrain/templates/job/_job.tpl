@@ -1,16 +1,17 @@
 {{- /*
-The job's resource, and the fields that several kinds have in common.
+The job's manifest, and the fields that several kinds have in common.
 
-  distrain.job.shown          the job's resource, if the job is of the given kind
-  distrain.job.resource       the job's resource, with the given name
-  distrain.job.documents      the scripts' ConfigMap and the job's resource
+  distrain.job.shown          the job's manifest; empty if the job is of another kind than the given one
+  distrain.job.resource       the job's manifest, with the given name
+  distrain.job.documents      manifests of the scripts' ConfigMap and of the job
   distrain.job.pods           number of pods that have to run at the same time
   distrain.job.policy         run policy of a Kubeflow resource
-  distrain.job.policyFields   the given fields of the run policy
+  distrain.job.policyFields   the fields of the run policy that the caller lists
   distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
-`helm test` renders a second job from its own root context, which has the key `variant: test`. For this second job
-_names.tpl gives other names, and _labels.tpl adds the annotations of a hook.
+These templates also render a second job, the job of `helm test`. For this job, tests/allreduce.yaml makes a root
+context in which `variant` is `test`. The objects of the second job then get other names (_names.tpl) and the
+annotations of a hook (_labels.tpl).
 */}}
 
 {{- /*
@@ -85,11 +86,12 @@ runPolicy:
 distrain.job.policyFields
   Takes (dict "root" <root context> "fields" <names of fields>).
 
-  backoffLimit: how often the launcher's Job of an MPIJob creates a new pod after its pod was deleted or killed. The Job
-  also creates new pods after the run has failed for good; each of them reads that result (--keep-outcome) and ends at
-  once. Kubernetes waits 10, 20 and then 40 s before the new pods, so a limit of at most 3 keeps this wait short. Jobs
-  of the training-operator get no backoffLimit: when one reaches the limit, the operator deletes every pod with its log,
-  whatever cleanPodPolicy says.
+  `backoffLimit` is the number of new pods that the launcher's Job of an MPIJob creates after its pods were deleted or
+  killed. The Job also creates new pods after the run has failed for good. Each of these pods reads that the run has
+  failed, because --keep-outcome made the first pod record it, and exits at once. Kubernetes waits 10 s before the first
+  new pod, 20 s before the second and 40 s before the third. The limit is at most 3, so that these waits stay short.
+  Jobs of the training-operator get no backoffLimit. When such a job reaches a backoffLimit, the operator deletes every
+  pod with its log, whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.policyFields" -}}
 {{- $job := .root.Values.job -}}
@@ -117,9 +119,9 @@ suspend: true
 distrain.job.restartPolicy
   Takes the root context.
 
-  With restartPolicy ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without a
-  limit. If a pod fails with an exit code below 128, the job fails at once, and the pod's log stays. If only the program
-  in a pod fails, the script that is process 1 restarts the program, without a new pod.
+  With restartPolicy ExitCode, the operator replaces every pod that was killed or deleted (exit code 128 or more),
+  however often that happens. If a pod fails with an exit code below 128, the job fails at once, and the pod's log
+  stays. If only the program in a pod fails, the script that is process 1 restarts the program, without a new pod.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
 {{- empty .Values.job.maxRestarts | ternary "Never" .Job.facts.restartPolicy -}}

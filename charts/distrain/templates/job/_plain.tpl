@@ -3,7 +3,7 @@ Plain: the chart itself renders the objects that an MPI operator would create. E
 
   distrain.plain.parts     names of the parts, as a JSON list
   distrain.plain.resource  all parts
-  distrain.plain.shown     one part, if the job is Plain
+  distrain.plain.shown     the given part; empty if the job is not Plain or does not need the part
 */}}
 
 {{- /*
@@ -23,8 +23,8 @@ distrain.plain.parts
 
 {{- /*
 distrain.plain.resource
-  Takes (dict "root" <root context> "job" <the job's name>). Renders YAML documents. The RBAC objects for the Job that
-  makes the SSH key are not part of them.
+  Takes (dict "root" <root context> "job" <the job's name>). Renders YAML documents. The documents do not include the
+  RBAC objects for the Job that makes the SSH key.
 */}}
 {{- define "distrain.plain.resource" -}}
 {{- range $index, $part := include "distrain.plain.parts" .root | fromJsonArray -}}

@@ -5,7 +5,8 @@ Labels, and the metadata of the release's objects.
   distrain.labels.resource  all labels of an object that Helm creates, including the user's
   distrain.labels.own       labels that the chart sets on an object that Helm creates
   distrain.labels.selector  label selector of the pods that hold ranks
-  distrain.labels.peers     label selector of a role's pods; if they hold ranks, of all pods that hold ranks
+  distrain.labels.peers     for a role whose pods hold ranks: distrain.labels.selector; for another role: label selector
+                            of the role's own pods
   distrain.labels.ownPod    labels that the chart sets on a role's pods
   distrain.labels.mesh      label that turns off Istio's ambient mode for a role's pods
   distrain.labels.pod       all labels of a role's pods, including the user's

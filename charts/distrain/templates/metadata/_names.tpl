@@ -5,8 +5,8 @@ A name depends only on the release, the chart's alias, nameOverride and fullname
 only objects of the last revision. If that revision gave the job another name and then failed, Helm would no longer
 manage the running job.
 
-  distrain.names.base            start of the names of all objects, before it is cut
-  distrain.names.full            the base, cut so that no object's name is too long
+  distrain.names.base            prefix of the names of all objects, before it is shortened
+  distrain.names.full            the same prefix, shortened so that no object's name is too long
   distrain.names.alias           alias of this chart in an umbrella chart; empty without one
   distrain.names.run             folder of the run below checkpoint.uri and output.uri
   distrain.names.instance        label app.kubernetes.io/instance
@@ -19,7 +19,8 @@ manage the running job.
   distrain.names.serviceAccount  ServiceAccount of a role's pods; empty for the namespace's default
   distrain.names.sshSecret       name of the Secret with the SSH key
 
-distrain.context computes short, full, instance, job and run once. Other templates read them from .Job.names.
+distrain.context computes the names `short`, `full`, `instance`, `job` and `run` only once. Other templates read these
+names from .Job.names.
 */}}
 
 {{- /*
@@ -47,9 +48,9 @@ distrain.names.full
   Takes the root context.
 
   A DNS label has at most 63 characters. A limit of 45 leaves room for the longest pod name, <name>-plain-worker-999,
-  because the schema allows at most 1000 workers. The limit also leaves room for the label controller-revision-hash,
-  which a StatefulSet puts on its pods: <name>-worker- and up to 10 more characters. A name that was cut ends with a
-  hash, so that two releases never get the same name.
+  because the schema allows at most 1000 workers. The limit also keeps a label's value within 63 characters: a
+  StatefulSet gives its pods the label controller-revision-hash, whose value is <name>-worker- and up to 10 more
+  characters. A shortened name ends with a hash, so that two releases never get the same name.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -65,9 +66,11 @@ distrain.names.alias
   Takes the root context.
 
   Helm sets .Chart.Name to the alias. Names of objects allow only lower-case letters, digits and dashes. Other
-  characters of the alias become dashes, and a hash is added that distinguishes it from similar aliases. If an umbrella
-  chart contains another umbrella chart with this chart, the alias is replaced by the path below the outermost chart,
-  such as inner/distrain, because two inner charts may both contain this chart.
+  characters of the alias become dashes, and a hash is added, so that similar aliases get different names.
+
+  An umbrella chart may contain another umbrella chart, which contains this chart. In this case the template uses the
+  path of this chart below the outermost chart, such as inner/distrain, instead of the alias. Two inner charts may both
+  contain this chart under the same alias, but their paths differ.
 */}}
 {{- define "distrain.names.alias" -}}
 {{- $path := .Template.BasePath | trimSuffix "/templates" | splitList "/charts/" | rest | join "/" -}}
@@ -83,9 +86,9 @@ distrain.names.alias
 
 {{- /*
 distrain.names.run
-  Takes the root context. nameOverride and fullnameOverride do not change the run's folder, so that a run resumes from
-  its checkpoints after it was renamed with them. Release names cannot contain a dot, so the dot before the alias is
-  unambiguous.
+  Takes the root context. The folder does not depend on nameOverride and fullnameOverride, so a run that was renamed
+  with them still finds its checkpoints. Release names cannot contain a dot, so <release>.<alias> is never the name of
+  another release.
 */}}
 {{- define "distrain.names.run" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -95,7 +98,7 @@ distrain.names.run
 {{- /*
 distrain.names.instance
   Takes the root context. Selectors find a job's pods by this label. So each alias of the chart has its own value of the
-  label, and so have the pods of `helm test`.
+  label. The pods of `helm test` have another value than the job's pods.
 */}}
 {{- define "distrain.names.instance" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -128,8 +131,8 @@ distrain.names.job
 {{- /*
 distrain.names.identity
   Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text, so a job with
-  the same name but different content counts as another job. Without a job name, the content hash is still being
-  computed, so the template renders nothing.
+  the same name but different content is another job for the trainer. While the chart computes the content hash, the
+  job's name is empty, and the template renders nothing.
 */}}
 {{- define "distrain.names.identity" -}}
 {{- if .job -}}
@@ -169,8 +172,8 @@ distrain.names.trainer
   Takes the root context.
 
   The pods mount this ConfigMap, and its name contains the hash of the trainer's archive. So a new trainer changes the
-  pods, and the job is replaced. Otherwise a rank that restarts after an upgrade would run other code than the other
-  ranks. `helm test` uses the release's ConfigMap.
+  pods, and the job is replaced. If an upgrade changed the trainer without replacing the pods, a rank that
+  restarts later would run the new code, and the other ranks the old code. `helm test` uses the release's ConfigMap.
 */}}
 {{- define "distrain.names.trainer" -}}
 {{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}

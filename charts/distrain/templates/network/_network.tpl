@@ -1,6 +1,6 @@
 {{- /*
-NetworkPolicies, for a namespace that denies all traffic by default. NetworkPolicies are additive: a policy can only
-allow more traffic than the others.
+NetworkPolicies, for a namespace that denies all traffic by default. NetworkPolicies are additive: each policy can only
+allow additional traffic.
 
   distrain.network.isOn      empty unless networkPolicy.enabled is true
   distrain.network.job       spec of the policy for the job's pods
@@ -26,10 +26,12 @@ distrain.network.job
 
   - All ports between the job's pods are allowed, because mpirun, NCCL, Gloo and the parameter servers choose their
     ports at run time.
-  - DNS has port 53. But behind OpenShift's DNS Service, the pods have port 5353, and most network plugins check the
-    port of the pod. So both ports are allowed.
-  - Rules for Pods and for the API server contain no IP addresses, because some network plugins do not apply rules with
-    addresses to them.
+
+  - DNS uses port 53. But the pods behind OpenShift's DNS Service listen on port 5353, and most network plugins check
+    the port of the pod. So the policy allows both ports.
+
+  - Rules for Pods and for the API server contain no IP addresses, because some network plugins ignore rules with IP
+    addresses for Pods and for the API server.
 */}}
 {{- define "distrain.network.job" -}}
 {{- $policy := .Values.networkPolicy -}}

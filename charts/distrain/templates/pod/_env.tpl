@@ -7,8 +7,8 @@ Environment variables of the pods. distrain-worker passes a worker's variables o
   distrain.env.s3       server, region and credentials, for an S3 client
   distrain.env.network  network interface, for NCCL and Gloo, and NCCL's log level
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>). All templates except distrain.env.all
-render JSON lists, which may be empty: Helm reads JSON several times as fast as YAML.
+In this file, a role is (dict "root" <root context> "role" <name of the role> "job" <the job's name>). All templates
+except distrain.env.all render JSON lists, which may be empty: Helm reads JSON several times as fast as YAML.
 */}}
 
 {{- /*
@@ -51,14 +51,15 @@ distrain.env.own
 {{- $env := include "distrain.env.s3" .root | fromJsonArray -}}
 {{- if eq .root.Job.facts.starter "torchrun" -}}
 {{- /*
-torchrun then checks every second whether a rank has ended. Older versions check only every five seconds by default.
+This variable makes torchrun check every second whether a rank has ended. By default, older versions of torchrun check
+only every five seconds.
 */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.isElastic -}}
 {{- /*
-Since PyTorch 2.5 the ranks share the TCP store of the first rendezvous, which workers that join later never get
-(https://github.com/pytorch/pytorch/issues/135712). So the sharing is turned off.
+Since PyTorch 2.5, the ranks share the TCP store of the first rendezvous. Workers that join later never get this store
+(https://github.com/pytorch/pytorch/issues/135712). So the variable turns the sharing off.
 */}}
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
 {{- end -}}
@@ -67,7 +68,7 @@ Since PyTorch 2.5 the ranks share the TCP store of the first rendezvous, which w
 {{- $env = append $env (dict "name" "HOME" "value" "/tmp") -}}
 {{- end -}}
 {{- if and (eq .role "launcher") .root.Job.isPlain -}}
-{{- /* By default, Open MPI cuts host names at the first dot. But DNS resolves <job>-worker-0 only with its domain. */}}
+{{- /* By default, Open MPI shortens <job>-worker-0.<domain> to <job>-worker-0, which DNS cannot resolve. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
 {{- if ne .role "launcher" -}}

@@ -15,9 +15,12 @@ distrain.mpi.launcherArgs
   Renders a list.
 
   - No -np: distrain-launch adds -np from the hostfile, so that it matches the number of existing workers.
+
   - --end-workers: a Plain job has no operator that deletes the workers, so distrain-launch ends them.
-  - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. With this
-    flag, that pod learns that the run has failed, and ends.
+
+  - --keep-outcome: distrain-launch records that the run has failed, and the next launcher's pod reads this record and
+    exits. The flag is needed if the operator runs the launcher as a Job, because the Job then starts another pod after
+    a failed run.
 */}}
 {{- define "distrain.mpi.launcherArgs" -}}
 {{- if .Job.usesKubexec -}}
@@ -71,10 +74,10 @@ distrain.mpi.workerArgs
 distrain.mpi.interfaces
   Renders JSON, which may be {}.
 
-  btl parameters choose the interfaces for the ranks' data, oob parameters those for the messages between mpirun and its
-  daemons. mpirun passes the same list of interfaces to all nodes. If the interfaces' names differ between nodes,
-  network.subnets, such as 10.0.0.0/16, selects the right interface on each node. Open MPI refuses an include list
-  together with an exclude list.
+  The btl parameters choose the interfaces for data between ranks. The oob parameters choose the interfaces for messages
+  between mpirun and its daemons. One call of mpirun passes the same list of interfaces to all nodes. If the interfaces'
+  names differ between nodes, network.subnets, such as 10.0.0.0/16, selects the right interface on each node. Open MPI
+  refuses an include list together with an exclude list.
 */}}
 {{- define "distrain.mpi.interfaces" -}}
 {{- $included := join "," .Values.network.subnets | default .Values.network.interface -}}
@@ -93,10 +96,10 @@ distrain.mpi.end
   Renders JSON, which may be {}.
 
   If one rank fails, Open MPI waits, sends SIGTERM to the other ranks, waits again and kills them, all within 2 s. The
-  trainer does not need these waits, so the chart sets them to 0: once a rank has failed, the others cannot stop at the
-  same step and save, and a failure during a save does not damage earlier checkpoints. A user's command keeps the waits,
-  because it may need them to stop. If mpi.mca is null or contains this parameter, even with the value null, the chart
-  does not set it.
+  trainer does not need these waits, so the chart sets them to 0. Once a rank has failed, the other ranks cannot stop at
+  the same step and save a checkpoint. If a rank is killed while it saves, the earlier checkpoints stay intact. For a
+  user's command the chart keeps the waits, because the command may need this time to stop. If mpi.mca is null or
+  contains this parameter, even with the value null, the chart does not set it.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}

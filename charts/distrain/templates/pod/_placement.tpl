@@ -5,7 +5,7 @@ Fields that decide on which nodes the pods run.
   distrain.placement.tolerations  tolerations of a role's pods
   distrain.placement.affinity     affinity of a role's pods
 
-A role is (dict "root" <root context> "role" <role>).
+In this file, a role is (dict "root" <root context> "role" <name of the role>).
 
 For a role other than the workers, the topology policy `spread` spreads the role's own pods, and `pack` places them with
 the workers.
@@ -49,8 +49,9 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  Renders the user's tolerations, then two of the chart. The chart's tolerations limit how long a pod stays on a node
-  that is unreachable or not ready. The chart adds no toleration for a taint that the user's tolerations already cover.
+  Renders the user's tolerations, then two tolerations of the chart. The chart's tolerations limit how long a pod stays
+  on a node that is unreachable or not ready. The chart adds no toleration for a taint that the user's tolerations
+  already cover.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
@@ -76,7 +77,8 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  Renders the user's affinity. For the topology policy `pack`, adds a pod affinity to the pods that hold ranks.
+  Renders the user's affinity. With the topology policy `pack`, it also renders a pod affinity, which places the role's
+  pods near the pods that hold ranks.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

@@ -16,19 +16,20 @@ Pods of every kind and role.
   distrain.pod.sidecars     the user's containers, completed with a securityContext
   distrain.pod.first        init containers of a role's pods, native sidecars included
   distrain.pod.userContainer  init container that writes an /etc/passwd with the pod's user
-  distrain.pod.more         the pod fields of the user's podSpec, and fields that depend on the role
+  distrain.pod.more         fields from the user's podSpec, and fields that differ between roles
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
-  distrain.pod.ranksGrace   seconds that the ranks have to stop after SIGTERM
+  distrain.pod.ranksGrace   seconds after SIGTERM within which the ranks must stop
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>). No field of a pod may depend on
-workers.replicas: when the number changes, operators create or delete pods, but never change an existing pod.
+In this file, a role is (dict "root" <root context> "role" <name of the role> "job" <the job's name>). No field of a pod
+may depend on workers.replicas: when the number changes, operators create or delete pods, but never change an existing
+pod.
 */}}
 
 {{- /*
 distrain.pod.template
-  Takes a role. An empty job name means that the content hash is being computed. The hash leaves out the labels and
-  annotations of pods that an operator creates, because they do not affect the training. The hash contains the labels
-  and annotations of a Plain job's pods, because a Job's pod template is immutable.
+  Takes a role. An empty job name means that the content hash is being computed. If an operator creates the pods, the
+  hash leaves out their labels and annotations, because these do not affect the training. For a Plain job, the hash
+  contains the pods' labels and annotations, because a Job's pod template is immutable.
 */}}
 {{- define "distrain.pod.template" -}}
 {{- if or .job .root.Job.isPlain -}}
@@ -59,8 +60,9 @@ spec:
 
 {{- /*
 distrain.pod.once
-  Takes (dict "part" <placed, main or rest> "of" <a role>). Every pod is rendered twice, for the content hash and for
-  the job. The parts that do not depend on the job's name are kept in .Job.parts for the second rendering.
+  Takes (dict "part" <name> "of" <a role>). The name `placed`, `main` or `rest` selects one of the three templates
+  below. Every pod is rendered twice: once for the content hash and once for the job. The parts that do not depend on
+  the job's name are kept in .Job.parts for the second rendering.
 */}}
 {{- define "distrain.pod.once" -}}
 {{- $parts := .of.root.Job.parts -}}
@@ -73,7 +75,7 @@ distrain.pod.once
 
 {{- /*
 distrain.pod.placed, distrain.pod.main, distrain.pod.rest
-  Take a role without the job's name.
+  Take a role. These templates do not read the job's name.
 */}}
 {{- define "distrain.pod.placed" -}}
 {{- include "distrain.pod.common" . }}
@@ -211,11 +213,15 @@ distrain.pod.resources
 
   - GPUs have only a limit: Kubernetes copies the limit of an extended resource into the request, and rejects a pod
     whose request differs from the limit.
-  - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
-    killed first. Without workers.memory there is no limit, because the workers' real need is unknown.
+
+  - Memory has a limit equal to its request, so a worker never uses more memory than it requested. If a node runs short
+    of memory, pods that use more than they requested are killed first. Without workers.memory there is no limit,
+    because the chart does not know how much memory the workers need.
+
   - CPU has no limit by default: a throttled rank slows down all other ranks.
+
   - The user's `resources` are merged over these requests and limits. The container uses the resource claims in
-    resources.claims. If that list is not set, the container uses all claims of the pod.
+    resources.claims. If resources.claims is not set, the container uses all claims of the pod.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -265,9 +271,10 @@ resources:
 
 {{- /*
 distrain.pod.sidecars
-  Takes (dict "root" <root context> "containers" <containers> "native" <true selects those with restartPolicy Always,
-  false the others; without it all>). Renders a list. Each container gets a securityContext, because the Pod Security
-  Standard applies to every container of a pod.
+  Takes (dict "root" <root context> "containers" <containers> "native" <true, false or absent>). Renders a list. If
+  "native" is true, the list has only the containers with restartPolicy Always. If "native" is false, the list has only
+  the other containers. Each container gets a securityContext, because the Pod Security Standard applies to every
+  container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}
@@ -287,7 +294,7 @@ distrain.pod.sidecars
 {{- /*
 distrain.pod.first
   Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container and ends them after it. Native
-  sidecars come before the other init containers in the list, so that these can use them.
+  sidecars come before the other init containers in the list, so that the other init containers can use them.
 */}}
 {{- define "distrain.pod.first" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -303,9 +310,9 @@ distrain.pod.first
 
 {{- /*
 distrain.pod.userContainer
-  Takes a role. This init container needs limits, because a quota may require them, and the QoS class Guaranteed does.
-  It gets the main container's requests and limits. The pod does not need more because of them, since the two containers
-  never run at the same time.
+  Takes a role. This init container needs requests and limits, because a quota or the QoS class Guaranteed may require
+  them. They equal the main container's requests and limits. They do not increase what the pod requests, because the two
+  containers never run at the same time.
 */}}
 {{- define "distrain.pod.userContainer" -}}
 name: distrain-user
@@ -376,10 +383,11 @@ With hostNetwork, the default dnsPolicy uses the node's DNS, which cannot resolv
 
 {{- /*
 distrain.pod.grace, distrain.pod.ranksGrace
-  Take the root context. The ranks have workers.podSpec.terminationGracePeriodSeconds to stop at a step boundary and
-  save. The grace period of every pod, including the launcher's, is 15 s longer: 2 s until the launcher tells the ranks
-  to stop, 10 s to kill mpirun, and 3 s to end the pod. With the default of 40 s for the ranks, `helm uninstall` ends
-  every pod within a minute, even a pod that ignores SIGTERM. As in Kubernetes, a grace period of 0 ends pods at once.
+  Take the root context. After SIGTERM, the ranks stop at a step boundary and save a checkpoint;
+  workers.podSpec.terminationGracePeriodSeconds is their time limit. The grace period of every pod, including the
+  launcher's, is 15 s longer. The launcher needs 2 s to tell the ranks to stop, 10 s to kill mpirun, and 3 s to end the
+  pod. With the default of 40 s for the ranks, `helm uninstall` ends every pod within a minute, even a pod that ignores
+  SIGTERM. As in Kubernetes, a grace period of 0 ends pods at once.
 */}}
 {{- define "distrain.pod.grace" -}}
 {{- $ranks := include "distrain.pod.ranksGrace" . | int64 -}}

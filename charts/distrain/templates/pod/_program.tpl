@@ -37,8 +37,9 @@ args:
 {{- if .root.Job.isElastic }}
 lifecycle:
   {{- /*
-  During a rescale, the operator may delete a pod that it has just created. If SIGTERM arrives before process 1 blocks
-  SIGTERM, the kernel drops the signal. So this hook first waits until process 1 is ready.
+  During a rescale, the operator may delete a pod that it has just created. Then kubelet sends SIGTERM to the
+  container's first process (process id 1). The kernel drops a SIGTERM that this process neither blocks nor handles yet.
+  So kubelet runs this hook before it sends SIGTERM, and the hook waits until the process blocks or handles SIGTERM.
   */}}
   preStop:
     exec:
@@ -53,8 +54,8 @@ distrain.program.torchrun
 
   torchrun reads the number of pods, their ranks and the rendezvous endpoint from the operator's PET_* variables. A job
   of fixed size with one rank per pod needs no torchrun, because the operator sets RANK and WORLD_SIZE for the program.
-  In such a job torchrun could even hang. If a worker's torchrun restarts while the Master's old torchrun still runs, it
-  joins the old rendezvous, and both wait for each other forever.
+  In such a job torchrun could even hang. If a worker's torchrun restarts while the Master's old torchrun still runs,
+  the new torchrun joins the old rendezvous, and the two wait for each other forever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}

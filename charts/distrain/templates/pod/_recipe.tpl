@@ -7,8 +7,8 @@ The trainer's arguments for the recipe values. These values have no defaults in 
 
 {{- /*
 distrain.recipe.arguments
-  Takes .Values.trainer. A value that is not set adds no argument, so a job that an older chart installed keeps its
-  content hash.
+  Takes .Values.trainer. A value that is not set adds no argument. So a value that is new in this version of the chart
+  does not change the content hash of a job that an older version has installed.
 */}}
 {{- define "distrain.recipe.arguments" -}}
 {{- $lines := list -}}

@@ -7,8 +7,8 @@ Fields that make the pods meet the Pod Security Standard in podSecurity.
   distrain.security.over       the chart's securityContext, overridden by the user's fields
   distrain.security.sidecar    default securityContext of the user's containers
 
-distrain.security.pod, container and containerDefault take (dict "root" <root context> "role" <role>), all others the
-root context.
+distrain.security.pod, container and containerDefault take (dict "root" <root context> "role" <role>). All other
+templates take the root context.
 */}}
 
 {{- define "distrain.security.user" -}}

@@ -65,7 +65,8 @@ distrain.trainer.arguments
 - --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
 {{- with .Values.checkpoint.maxAge }}
 {{- /*
-1800 is the trainer's default. It is not passed, so that a job installed by an older chart keeps its content hash.
+1800 is the trainer's default, so the chart does not pass this value. Older versions of the chart passed no such
+argument, so the content hash of a job that they have installed stays the same.
 */}}
 {{- if ne (int64 .) 1800 }}
 - --checkpoint-max-age={{ int64 . }}

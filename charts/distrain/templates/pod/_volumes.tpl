@@ -7,14 +7,14 @@ Volumes of the pods, and their mounts.
   distrain.volumes.shm     size of /dev/shm
   distrain.volumes.memory  memory limit of a worker
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
+In this file, a role is (dict "root" <root context> "role" <name of the role> "job" <the job's name>).
 */}}
 
 {{- /*
 distrain.volumes.all
   With podSecurity restricted, pods can write only to /tmp. /tmp holds Open MPI's session, sshd's configuration and the
-  frameworks' caches. The Secret for the SSH key is empty at first. Because its three keys are listed as items, kubelet
-  starts the pod only when the Secret has them.
+  frameworks' caches. The Secret for the SSH key is empty at first. The volume lists the Secret's three keys as items,
+  so kubelet starts the pod only when the Secret has all three keys.
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := .root.Job.isPlain -}}

@@ -3,7 +3,7 @@ Rules on the user's own program.
 
   distrain.validate.command.words      the program and each argument are separate items
   distrain.validate.command.starter    the program is not one that starts ranks, such as mpirun
-  distrain.validate.command.behindEnv  the command without a leading `env` and its arguments
+  distrain.validate.command.behindEnv  the command; if it starts with `env`, without `env` and the arguments of `env`
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  Every rank would run a program such as mpirun, and each mpirun would start all ranks again.
+  If `command` began with mpirun, every rank would run mpirun, and each mpirun would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
@@ -38,14 +38,14 @@ distrain.validate.command.starter
 {{- end -}}
 {{- with $starter -}}
 {{- $more := $.Job.usesMpi | ternary " (options of mpirun belong in mpi.flags)" "" -}}
-{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from your own script if each rank has to start more ranks\n" . . $more -}}
+{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself: it runs this command once per rank; leave out %s and its options%s, or call it in your own script if each rank has to start more ranks\n" . . $more -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders the command as a JSON list, without a leading `env` and the options and NAME=VALUE
-  arguments of `env`.
+  Takes the command. Renders the command as a JSON list. If the command starts with `env`, the list leaves out `env` and
+  its options and NAME=VALUE arguments.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}

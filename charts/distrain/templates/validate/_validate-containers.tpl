@@ -3,7 +3,7 @@ Rules on the containers of each role's pods. These containers come from the role
 
   distrain.validate.containers.nonRoot  no container with runAsNonRoot has the user root
   distrain.validate.containers.mounts   the pods have the volumes that the user's containers mount
-  distrain.validate.containers.all      the user's containers in a role's pods, by their paths in the values
+  distrain.validate.containers.all      map from a path in the values to the user's container there, for a role's pods
   distrain.validate.containers.at       the list at a path in a map of values
 
 A mistake in a top-level value appears in several roles, so each rule prints the same message only once.

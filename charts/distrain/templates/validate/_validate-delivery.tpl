@@ -1,16 +1,16 @@
 {{- /*
-Rules for trainer.delivery. With its value `chart`, the chart delivers the trainer into an image that does not contain
-it.
+Rules for trainer.delivery. If trainer.delivery is `chart`, the chart delivers the trainer into an image that does not
+contain the trainer.
 */}}
 {{- define "distrain.validate.delivery" -}}
 {{- $image := .Values.image -}}
 {{- if ne .Values.trainer.delivery "chart" -}}
 {{- with .Values.trainer.install -}}
-{{- printf "distrain: trainer.install: %q would be installed with the trainer that the chart delivers, but trainer.delivery is image; set it to chart, or build an image that holds the package\n" (first .) -}}
+{{- printf "distrain: trainer.install: %q can only be installed if the chart delivers the trainer, but trainer.delivery is image; set trainer.delivery to chart, or build an image that contains the package\n" (first .) -}}
 {{- end -}}
 {{- else -}}
 {{- if .Values.command -}}
-{{- "distrain: trainer.delivery: is chart, but command is set, which runs instead of the trainer; set trainer.delivery to image\n" -}}
+{{- "distrain: trainer.delivery: is chart, but command is set and runs instead of the trainer, so there is nothing to deliver; set trainer.delivery to image\n" -}}
 {{- end -}}
 {{- if not $image.repository -}}
 {{- "distrain: image.repository: is empty, but trainer.delivery=chart needs an image with the framework; set image.repository to one, such as pytorch/pytorch, and image.tag to its tag\n" -}}

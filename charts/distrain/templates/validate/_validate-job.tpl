@@ -20,7 +20,7 @@ Rules on the job's run policy, on changes of its size while it runs, and on its 
 {{- printf "distrain: job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
 {{- end -}}
 {{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
-{{- printf "distrain: job.cleanPodPolicy: is `%s`, but with job.kind Plain the workers always end with the job, and nothing deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
+{{- printf "distrain: job.cleanPodPolicy: is `%s`, but job.kind Plain supports only `Running`: the workers always end with the job, and nothing deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
 {{- end -}}
 {{- with $job.activeDeadlineSeconds -}}
 {{- $other := has "Plain" $.Job.fits | ternary ", or --set job.kind=Plain" "" -}}
@@ -34,9 +34,10 @@ Rules on the job's run policy, on changes of its size while it runs, and on its 
 
 {{- /*
 distrain.validate.job.suspend
-  Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension ends the job's pods. If the
-  launcher is a Job, Kubernetes counts its ended pod as failed (pkg/controller/job/job_controller.go: isPodFailed). With
-  a backoffLimit of 0, this failure would fail the whole job for good.
+  Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension deletes the job's pods. If
+  the launcher is a Job, Kubernetes counts a pod that is being deleted as failed
+  (pkg/controller/job/job_controller.go: isPodFailed). With a backoffLimit of 0, this failure would fail the whole job
+  for good.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}
@@ -64,10 +65,10 @@ distrain.validate.job.suspend
 {{- end -}}
 {{- end -}}
 {{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not .Job.usesMpi) -}}
-{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
+{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60, the default\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
 {{- end -}}
 {{- if and (not .Values.job.elastic) (not .Job.facts.isElastic) -}}
-{{- printf "distrain: job.elastic: is false, but only a PyTorchJob uses it, and this job is a %s; --set job.elastic=true\n" $kind -}}
+{{- printf "distrain: job.elastic: is false, but only a PyTorchJob uses this value, and this job is a %s; --set job.elastic=true, the default\n" $kind -}}
 {{- end -}}
 {{- end }}
 

@@ -79,7 +79,7 @@ distrain.validate.mpi.ssh
 {{- $port := int $ssh.port -}}
 {{- if not .Job.usesSsh -}}
 {{- if ne $port 2222 -}}
-{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind .Job.version) -}}
+{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222, the default\n" $port (printf "%s %s" $kind .Job.version) -}}
 {{- end -}}
 {{- else if and (lt $port 1024) (ne .Job.user "0") -}}
 {{- printf "distrain: ssh.port: %d is below 1024, which only root may use, but the pods run as user %s; set ssh.port to 2222, or set podSecurity=baseline and runAsUser=0\n" $port (.Job.user | default "cluster") -}}

@@ -51,7 +51,8 @@ distrain.validate.network.policy
 
 {{- /*
 distrain.validate.network.subnets
-  values.yaml sets network.excludeInterfaces to [lo], so the rule accepts network.subnets together with [lo].
+  MPI ignores network.excludeInterfaces if network.subnets is set, so the rule refuses to set both. The default [lo] of
+  network.excludeInterfaces does not count as set.
 */}}
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}

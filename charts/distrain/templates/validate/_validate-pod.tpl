@@ -17,7 +17,7 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
+{{- printf "distrain: network.rdma.resource: %q adds the capability IPC_LOCK to the pods, which podSecurity %s forbids; --set podSecurity=privileged, or, if the nodes set no limit on locked memory, request the resource in workers.resources.limits instead, which adds no capability\n" . $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -52,8 +52,8 @@ distrain.validate.pod.sizes
 {{- /*
 distrain.validate.pod.containers
   Operators find the main container by its name or position, and add init containers with fixed names, so the user's
-  containers must have other names. A role's container may have the name of a top-level container in the same list,
-  which it then replaces.
+  containers must have other names. If a role's container has the name of a top-level container in the same list, the
+  role's container replaces the top-level container.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
 {{- $operators := list -}}
@@ -102,14 +102,15 @@ distrain.validate.pod.containers
 {{- /*
 distrain.validate.pod.container
   Takes (dict "root" <root context> "container" <container> "at" <its path> "isSide" <whether it has to be a native
-  sidecar>). An operator or API server that does not know native sidecars drops the field restartPolicy. kubelet would
-  then run the container as an ordinary init container, and start the main container only after this one has exited.
+  sidecar>). An operator or API server that does not know native sidecars drops the field restartPolicy. Then kubelet
+  runs the container as an ordinary init container, and starts the main container only after the init container has
+  exited.
 */}}
 {{- define "distrain.validate.pod.container" -}}
 {{- $job := .root.Job -}}
 {{- if eq (.container.restartPolicy | default "") "Always" -}}
 {{- if semverCompare "<1.28" ($job.facts.dropsFieldsSince | default "1.99") -}}
-{{- printf "distrain: %s.restartPolicy: the operator of %s %s ignores this field, so the job would wait until the container ends; remove the field\n" .at $job.kind $job.version -}}
+{{- printf "distrain: %s.restartPolicy: the operator of %s %s ignores this field, so the container would not run as a sidecar, and the main container would start only after it has ended; remove the field\n" .at $job.kind $job.version -}}
 {{- else if and $job.isReal (semverCompare "<1.29-0" .root.Capabilities.KubeVersion.Version) -}}
 {{- printf "distrain: %s.restartPolicy: native sidecars need Kubernetes 1.29 or newer, and this cluster has %s; remove it\n" .at .root.Capabilities.KubeVersion.Version -}}
 {{- end -}}
@@ -121,8 +122,9 @@ distrain.validate.pod.container
 
 {{- /*
 distrain.validate.pod.containerSecurity
-  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <path from there to the fields of
-  its securityContext; "securityContext." if absent>).
+  Takes (dict "root" <root context> "container" <container> "at" <path> "prefix" <text>). The message is "at"
+  and, after a colon, "prefix" and the name of the forbidden field. If "at" is the path of a container, "prefix" is left
+  out, and the message contains "securityContext." instead. If "at" is the path of a securityContext, "prefix" is "".
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}

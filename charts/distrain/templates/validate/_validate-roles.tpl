@@ -31,7 +31,7 @@ Rules on values that can be set for every role, and on the top-level defaults of
 {{- if $workers.gpus -}}
 {{- printf "distrain: %s: workers.gpus sets it; remove it here\n" $path -}}
 {{- else if ne $count "0" -}}
-{{- printf "distrain: %s: is %s, but workers.gpus is 0, and the number of ranks follows from workers.gpus; --set workers.gpus=%s, and remove it here\n" $path $count $count -}}
+{{- printf "distrain: %s: is %s, but workers.gpus is 0, so no rank would use these GPUs; --set workers.gpus=%s, and remove this request\n" $path $count $count -}}
 {{- end -}}
 {{- end -}}
 {{- if and (has $section (list "" "workers")) $rdma (eq $name $rdma) -}}
@@ -104,7 +104,7 @@ distrain.validate.roles.devices
 {{- $text := include "distrain.text.quantity" $request -}}
 {{- if not (hasKey $limits $name) -}}
 {{- $place := trimSuffix (printf "requests.%s" $name) $path | printf "%slimits" -}}
-{{- $lines = printf "distrain: %s: is %s without a limit, which Kubernetes refuses; write it under %s instead" $path $text $place | append $lines -}}
+{{- $lines = printf "distrain: %s: is %s without a limit, but Kubernetes requires a limit for this resource; write it under %s instead" $path $text $place | append $lines -}}
 {{- else if gt (include "distrain.text.bytes" (get $limits $name) | float64) (include "distrain.text.bytes" $request | float64) -}}
 {{- $lines = printf "distrain: %s: is %s, but its limit is %s, and Kubernetes requires them to be equal; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
 {{- end -}}
@@ -192,7 +192,7 @@ distrain.validate.roles.claims
 {{- range $at, $values := .Job.given -}}
 {{- range $path, $name := dict "podSpec.schedulerName" ($values.podSpec | default dict).schedulerName "schedulerName" $values.schedulerName -}}
 {{- if $name -}}
-{{- printf "distrain: %s%s: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName\n" $at $path $name $.Values.gang.scheduler -}}
+{{- printf "distrain: %s%s: is %q, but with gang.scheduler %s one scheduler places all pods of the job; remove one of these two settings, or set the name in gang.schedulerName\n" $at $path $name $.Values.gang.scheduler -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -202,7 +202,7 @@ distrain.validate.roles.claims
 {{- /*
 distrain.validate.roles.security
   ssh refuses a private key if the user who runs ssh owns the file and a group may read it. Root owns the mounted key,
-  and fsGroup lets a group read the key. So ssh as root would refuse it.
+  and fsGroup lets a group read the key. So ssh would refuse the key if root runs ssh.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}

@@ -11,12 +11,13 @@ Rules on volumes, and on folders in data.uri, data.cache.folder, output.uri and 
 
 {{- /*
 distrain.validate.volumes.folders
-  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The run writes to
-  <uri>/<namespace>/<release>, so the rule checks that folder: a volume may be mounted below output.uri or
-  checkpoint.uri, for example at <uri>/<namespace>. A volume without a type is an emptyDir. output.uri may be on an
-  emptyDir if the pod has a sidecar, which may copy the files elsewhere. checkpoint.uri may not, because a checkpoint
-  has to outlive its pod. In a TFJob the Chief writes output and checkpoints. The Chief has the top-level volumes and
-  those in launcher.volumes.
+  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The run writes to the
+  folder <namespace>/<release> below output.uri and checkpoint.uri, so the rule checks whether this folder is on a
+  volume. The volume need not be mounted at the uri itself: <uri>/<namespace> is accepted, for example. A volume without
+  a type is an emptyDir. The rule accepts an emptyDir for output.uri if the pod has a sidecar, because a sidecar can
+  copy the files elsewhere. The rule refuses an emptyDir for checkpoint.uri, because a checkpoint has to outlive its
+  pod. In a TFJob the Chief writes output and checkpoints. The Chief has the top-level volumes and those in
+  launcher.volumes.
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}

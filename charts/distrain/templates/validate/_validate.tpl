@@ -2,7 +2,7 @@
 Rules across several values. A rule on one value, such as a minimum, is in values.schema.json.
 
   distrain.validate.all    checks all rules; fails with one line for each broken rule
-  distrain.validate.lines  messages of the given rules, one a line
+  distrain.validate.lines  messages of the given rules, one per line
 
 This file has the rules on the release, the data and the release's other objects. Each file _validate-*.tpl has the
 rules on one subject. A rule takes the root context, and renders a line for each mistake: the value's path, the finding,
@@ -12,7 +12,8 @@ the next step.
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
 {{- /*
-If the user sets one of these maps to null, Helm removes the map. The templates still read it, so it becomes empty here.
+If the user sets one of these maps to null, Helm removes the map. The templates still read the map, so an empty map is
+set here.
 */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
@@ -112,8 +113,8 @@ distrain.validate.data
 
 {{- /*
 distrain.validate.s3
-  The pods get the S3 settings only if a value refers to S3, such as s3.endpoint or a URI with s3://. s3.addressingStyle
-  and s3.region do not count, so the rule refuses them alone.
+  The pods get the S3 settings only if a value refers to S3, such as s3.endpoint or a URI with s3://. Without such a
+  value, s3.region and s3.addressingStyle have no effect, so the rule refuses them.
 */}}
 {{- define "distrain.validate.s3" -}}
 {{- if and .Values.s3.addressingStyle (not (include "distrain.env.s3" . | fromYamlArray)) -}}
@@ -127,8 +128,8 @@ distrain.validate.s3
 
 {{- /*
 distrain.validate.tensorboard
-  With a command, the other values of trainer are ignored. trainer.tensorboard is refused instead, because the user
-  would look for event files in vain.
+  If `command` is set, the chart ignores all other values of trainer. But it refuses trainer.tensorboard, because the
+  user would look for event files in vain.
 */}}
 {{- define "distrain.validate.tensorboard" -}}
 {{- if .Values.trainer.tensorboard -}}

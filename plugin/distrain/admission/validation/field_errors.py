@@ -22,7 +22,7 @@ def invalid(path: str, value: object, detail: str) -> str:
 
 
 def too_long(path: str, size: int, most: int) -> str:
-    """Return the API server's message, and add the size, which that message does not contain."""
+    """Return the API server's message about a value that is too long, and add the value's size in bytes."""
     return _message(path, "Too long", f"may not be more than {most} bytes, and has {size}")
 
 

@@ -86,14 +86,17 @@ def _of_indexes(spec: kube.WorkloadSpec) -> Iterator[str]:
 
 
 def _of_hostname(name: str, completions: int) -> Iterator[str]:
-    """Validate the hostname of an Indexed Job's last pod, which ends with the pod's index."""
+    """Validate the hostname of an Indexed Job's last pod: the Job's name, a hyphen, and the pod's index."""
     hostname = f"{name}-{completions - 1}"
     if name and completions > 0 and names.dns_label(hostname):
         yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {hostname}")
 
 
 def _generated(job: kube.Workload) -> dict[str, str]:
-    """Return those labels that the API server adds to the template and that can be invalid."""
+    """Return the labels that the API server adds to the pod template and whose value is the Job's name.
+
+    These labels are invalid if the Job's name is no valid label value.
+    """
     return {} if job.spec.manual_selector else dict.fromkeys(OF_NAME, job.metadata.name)
 
 

@@ -67,7 +67,10 @@ def _of_training_operator(version: Version, job: kube.Workload) -> Iterator[str]
 
 
 def _of_roles(kind: str, field: str, roles: Iterable[str]) -> Iterator[str]:
-    """Validate the names of the roles. The webhook distinguishes upper and lower case, but the operator does not."""
+    """Validate the names of the roles.
+
+    The operator's webhook distinguishes upper and lower case in role names, but the operator's controller does not.
+    """
     known = KUBEFLOW[kind].roles.values()
     if kind == "PyTorchJob":
         yield from (not_supported(f"{field}[{key}]", key, known) for key in roles if key not in known)

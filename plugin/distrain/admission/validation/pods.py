@@ -49,6 +49,9 @@ def of_spec(
 
 
 def of_restart_policy(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
-    """Yield a message if the restartPolicy does not exist. If the pod sets none, the API server sets `Always`."""
+    """Yield a message if Kubernetes has no such restartPolicy.
+
+    If a pod sets no restartPolicy, the API server sets `Always`.
+    """
     if spec.restart_policy and spec.restart_policy not in (ALWAYS, ON_FAILURE, NEVER):
         yield not_supported(f"{path}.restartPolicy", spec.restart_policy, (ALWAYS, ON_FAILURE, NEVER))

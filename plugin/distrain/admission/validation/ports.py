@@ -22,7 +22,7 @@ def of_ports(path: str, ports: Sequence[kube.Port]) -> Iterator[str]:
 
 
 def of_host_ports(path: str, containers: Sequence[kube.Container]) -> Iterator[str]:
-    """Yield a message for each port of the node that several ports of the containers use."""
+    """Yield a message for each container port that has the same host port as an earlier container port of the pod."""
     taken: set[str] = set()
     for container, item in enumerate(containers):
         for index, port in enumerate(item.ports or ()):

@@ -19,7 +19,7 @@ READINESS = "readinessProbe"
 def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool) -> Iterator[str]:
     """Validate the probes of a container.
 
-    An init container may have no probes if it ends before the next container starts.
+    An init container must not have probes if it ends before the next container starts.
     """
     for key, probe in (
         ("livenessProbe", container.liveness_probe),
@@ -34,7 +34,7 @@ def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool)
 
 
 def _of_handlers(path: str, probe: Probe) -> Iterator[str]:
-    """Yield a message for a probe without a handler, for one with several handlers, or for an invalid first handler."""
+    """Yield messages about a probe's handlers: there is none, there are several, or the first handler is invalid."""
     handlers = {"exec": probe.exec, "httpGet": probe.http_get, "tcpSocket": probe.tcp_socket, "grpc": probe.grpc}
     first, *others = [key for key, handler in handlers.items() if handler is not None] or [""]
     if not first:

@@ -53,14 +53,14 @@ def refusals_of_sizes(job: Job) -> Iterator[Refusal]:
 def _of_name(name: str) -> list[str]:
     """Validate the name of an object.
 
-    An object with `generateName` has no name yet; the name of its CountedObject is None.
+    Nothing is checked if `name` is empty or the text None: an object with `generateName` has no name yet.
     """
     has_name = name not in ("", "None")
     return list(names.of_each("metadata.name", name, names.dns_subdomain)) if has_name else []
 
 
 def mistakes(role: PodRole) -> list[str]:
-    """Return the API server's messages about the object that creates the role's pods, or about an operator's pod."""
+    """Return the API server's messages about the role's Job, StatefulSet or Pod, or a pod that an operator creates."""
     return list(dict.fromkeys(_of_pods(role)))
 
 
@@ -79,7 +79,10 @@ def _refusal(kind: str, found: list[str], place: str, judge: str = "API server")
 
 
 def _of_pods(role: PodRole) -> Iterator[str]:
-    """Validate the object that creates the role's pods; if an operator creates the pods, validate one pod."""
+    """Validate the role's Job, StatefulSet or Pod.
+
+    If an operator creates the role's pods, validate one of these pods.
+    """
     match role.owner and role.owner.kind:
         case "Job":
             return of_job(role.workload)

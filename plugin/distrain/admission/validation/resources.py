@@ -27,7 +27,7 @@ def is_huge_pages(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Tell whether Kubernetes defines the resource: its name has no prefix, or the prefix of Kubernetes."""
+    """Tell whether Kubernetes defines the resource: its name has no prefix, or a prefix that ends in kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 

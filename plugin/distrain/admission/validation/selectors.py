@@ -28,7 +28,7 @@ def of_label_selector(path: str, selector: kube.LabelSelector | None) -> Iterato
 def of_label_keys(
     path: str, rule: kube.PodTerm | kube.TemplateSpreadConstraint, labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Validate the label keys whose values a rule takes from the pod's `labels` and adds to its selector."""
+    """Validate the fields matchLabelKeys and mismatchLabelKeys of a rule. `labels` are the labels of the pod."""
     selector, added = rule.label_selector, (rule.match_label_keys or ())
     mismatched = rule.mismatch_label_keys or () if isinstance(rule, kube.PodTerm) else ()
     for field, keys in (("matchLabelKeys", added), ("mismatchLabelKeys", mismatched)):
@@ -47,7 +47,7 @@ def of_label_keys(
 
 
 def of_node_term(path: str, term: kube.NodeTerm, *, is_required: bool) -> Iterator[str]:
-    """Validate a term of a node selector. In a preferred term, the API server accepts every value."""
+    """Validate a term of a node selector. The API server does not check the values in a preferred term."""
     for index, each in enumerate(term.match_expressions or ()):
         yield from _of_expression(f"{path}.matchExpressions[{index}]", each, compares=True)
         if is_required:

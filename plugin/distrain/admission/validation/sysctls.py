@@ -38,7 +38,7 @@ def of_sysctls(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
 def _dotted(name: str) -> str:
     """Return the name with dots as separators.
 
-    In a name whose first separator is a slash, dots and slashes are swapped.
+    If the first separator in the name is a slash, each slash becomes a dot, and each dot becomes a slash.
     """
     first = re.search(r"[./]", name)
     return name.translate(SWAPPED) if first and first[0] == "/" else name

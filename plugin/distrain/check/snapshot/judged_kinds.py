@@ -1,6 +1,6 @@
 """List the kinds of objects that a check judges, in the order in which they are in a snapshot.
 
-The struct of a kind has only the fields that a check judges. A snapshot holds these fields and no others.
+The struct of a kind has only the fields that a check judges. A snapshot leaves out all other fields of the objects.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
     """What `helm distrain snapshot` has read. The Snapshot is the last item of its file.
 
     `read` maps each kind that could be read to the namespaces that were read; the list is empty if all namespaces were
-    read. `groups` are the API groups whose served kinds are listed in `capabilities`.
+    read. For each API group in `groups`, `capabilities` lists the kinds that the cluster serves.
     """
 
     api_version: str = "distrain/v1"
@@ -89,7 +89,7 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
     capabilities: Capabilities | None = None
 
     def has(self, kind: str, namespace: str) -> bool:
-        """Tell whether the file contains all objects of the kind, either of the namespace or of the cluster."""
+        """Tell whether the file contains all objects of this kind in this namespace, or in all namespaces."""
         return kind in self.read and (not self.read[kind] or namespace in self.read[kind])
 
 

@@ -104,10 +104,7 @@ class Contents(Struct, frozen=True):
         return self.snapshot.capabilities if self.snapshot else None
 
     def served(self, api_version: str) -> set[str] | None:
-        """Return the kinds of an operator's API version that the cluster serves.
-
-        Return None if the file does not contain them.
-        """
+        """Return the served kinds of an operator's API version, or None if the file does not list the served kinds."""
         apis = self.served_of(api_version.partition("/")[0])
         parts = (api.rpartition("/") for api in apis or ())
         return None if apis is None else {kind for version, _, kind in parts if version == api_version}
@@ -123,7 +120,7 @@ class Contents(Struct, frozen=True):
         return {api for api in served if api.startswith(f"{group}/")}
 
     def names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of those objects of a kind that the file contains for a namespace."""
+        """Return the names of the objects of this kind and this namespace that the file contains."""
         items = self.by_kind.get(kind, ())
         return {each.metadata.name for each in items if each.metadata.namespace == namespace}
 
@@ -211,7 +208,10 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _refuse_other_snapshots(found: Contents, flag: str) -> None:
-    """Raise ValuesError if the file has a snapshot of another format, or two snapshots, which repeat the same pods."""
+    """Raise ValuesError if the snapshot has another format, or if the file has two snapshots.
+
+    Two snapshots would contain the same pods twice.
+    """
     taken = found.by_kind.get("Snapshot", ())
     if len(taken) > 1:
         raise ValuesError(f"{flag} contains {len(taken)} snapshots; name a file with only one snapshot")
@@ -236,7 +236,9 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _each_once(found: Contents, flag: str) -> Contents:
-    """Return the contents without repeated objects: users join the outputs of several `kubectl get`, which may overlap.
+    """Return the contents without repeated objects.
+
+    A file has them if a user joins outputs of `kubectl get` that overlap.
 
     Raises ValuesError if two objects with the same name differ.
     """
@@ -262,7 +264,7 @@ def _without(items: Sequence[T], places: Container[int]) -> list[T]:
 
 
 def _look(pod: JsonPod) -> None:
-    """Decode now those parts of a pod that are otherwise decoded at their first use."""
+    """Decode the parts of a pod that are otherwise decoded only when they are used, so that mistakes are found now."""
     kind = pod.kind
     held(kind), host_ports(kind), pod.labels, pod.volumes
 
@@ -319,7 +321,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
 def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
     """Return the namespace's pods for the quotas in the manifest.
 
-    Return None if the file lacks what these quotas count.
+    Return None if the file is a snapshot and a quota counts fields of pods that a snapshot leaves out.
     """
     needs_whole = any(map(needs_whole_pods, job.policies.quotas_of(namespace)))
     if found.snapshot and needs_whole:
@@ -341,7 +343,7 @@ def _runtime_classes(found: Contents, job: Job) -> dict[str, RuntimeClass | None
 
 
 def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
-    """If the file contains a kind, yield the objects of this kind that the job needs and that the file lacks."""
+    """Yield the objects that the job needs and that the file lacks. Skip kinds that the file does not contain."""
     for kind, name in references(job):
         if found.has(kind, namespace) and name not in found.names(kind, namespace):
             yield kind, name
@@ -352,7 +354,7 @@ def _existing(
 ) -> Iterator[CountedObject]:
     """Yield those objects that exist already.
 
-    If the file lacks a kind, the release's objects of this kind are assumed to exist if its pods exist.
+    For a kind that the file does not contain, assume that the release's objects exist if its pods exist.
     """
     for each in objects:
         kind, name = each.resource.kind, each.resource.name
@@ -361,7 +363,7 @@ def _existing(
 
 
 def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:
-    """Yield those kinds of the job that the cluster does not serve, if the file shows this."""
+    """Yield the job's kinds that the cluster does not serve, if the file lists the kinds that the cluster serves."""
     for api_version, kind in served_by_operators(job):
         served = found.served(api_version)
         if served is not None and kind not in served:

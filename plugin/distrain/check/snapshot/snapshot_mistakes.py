@@ -33,7 +33,7 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
 
 
 def again(items: Sequence[Any]) -> dict[int, int]:
-    """If an object repeats the name of an earlier object, map its index to the index of the earlier object."""
+    """For each object that repeats an earlier object's name, map its index to the index of the earlier object."""
     # Compare only the names first, because a file may have 150,000 pods.
     if len({item.metadata.name for item in items}) == len(items):
         return {}
@@ -45,7 +45,10 @@ def again(items: Sequence[Any]) -> dict[int, int]:
 
 
 def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterator[str]:
-    """Name each object that differs from the earlier object with the same name; `places` is the result of `again`."""
+    """Name each object that differs from the first object of the same name.
+
+    `places` maps the index of each repeated object to the index of the first one; the function `again` returns it.
+    """
     for place, first in places.items():
         metadata = items[place].metadata
         if _tree(items[place]) != _tree(items[first]):

@@ -1,4 +1,4 @@
-"""Complete the pods of a file that a person wrote with those defaults of the API server that a check needs."""
+"""Add the API server's defaults to pods that a person has written by hand, as far as a check needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from distrain.pods.pods_json import JsonPod
 def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
     """Decode a pod, and add defaults if a person wrote it.
 
-    The API server sets a priority in every pod. Requests that default to limits are set in pods/pod_requests.py.
+    A pod without a priority was written by a person, because the API server sets a priority in every pod. The request
+    of a container that has only a limit is set elsewhere, in pods/pod_requests.py.
     """
     pod = msgspec.json.decode(text, type=JsonPod)
     if pod.spec.priority is not None:
@@ -31,7 +32,7 @@ def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
 def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
     """Return the priority of the class with this name.
 
-    Without a name, return the lowest priority of the global defaults.
+    If the pod names no class, return the lowest priority among the PriorityClasses with globalDefault: true.
     """
     if isinstance(name, str) and name in SYSTEM_PRIORITIES:
         return SYSTEM_PRIORITIES[name]
@@ -40,7 +41,7 @@ def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
 
 
 def _set_host_ports(containers: Sequence[Any]) -> None:
-    """If containers use the host network, set their host ports to the containers' ports."""
+    """For containers that use the host network, set each missing host port to the container port."""
     for container in containers:
         for port in _list(container.get("ports")):
             if isinstance(port, dict) and not port.get("hostPort"):

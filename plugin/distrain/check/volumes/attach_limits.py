@@ -21,9 +21,9 @@ from distrain.workload.manifest import Job, PodRole
 
 
 def attach_limits(job: Job, objects: Dependencies) -> AttachLimits:
-    """Return the limits of the CSI drivers that the job uses, and the volumes that count.
+    """Return the attach limits of the CSI drivers that the job uses, and the volumes that count towards these limits.
 
-    If there are no limits, return only what the job needs.
+    If there are no limits, return only the volumes that the job needs.
     """
     needs = volume_needs(job, objects)
     limits = limits_of(objects.csi_nodes or (), needs)
@@ -45,9 +45,9 @@ def volume_needs(job: Job, objects: Dependencies) -> dict[str, VolumeNeeds]:
 
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
-    """Name what is unknown about the volumes that nodes attach.
+    """Name what the check does not know about the volumes that are attached to nodes.
 
-    The lists of them are not in the snapshot, or forbidden.
+    The user may have no permission to read the lists of such volumes, or the snapshot does not contain them.
     """
     needs = volume_needs(job, objects)
     if not any(each.drivers for each in needs.values()):

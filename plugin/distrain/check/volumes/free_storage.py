@@ -27,12 +27,12 @@ def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageR
 
 
 def makes_volumes(job: Job, objects: Dependencies) -> bool:
-    """Tell whether a provisioner creates a volume for the job when a pod has got a node."""
+    """Tell whether a volume is created for the job only after a pod has got its node (WaitForFirstConsumer)."""
     return any(_classes(job, objects))
 
 
 def needs_capacities(job: Job, objects: Dependencies) -> bool:
-    """Tell whether a driver that creates a volume for the job reports its free storage."""
+    """Tell whether one of the drivers that create volumes for the job reports its free storage."""
     return any(_reports(each, objects) for each in _classes(job, objects))
 
 
@@ -53,7 +53,7 @@ def _reports(storage_class: kube.StorageClass, objects: Dependencies) -> bool:
 
 
 def _classes(job: Job, objects: Dependencies) -> Iterator[kube.StorageClass]:
-    """Yield the storage classes that create volumes for the job's claims when the pods have got nodes."""
+    """Yield the storage classes that create volumes for the job's claims only after a pod has got its node."""
     for name in sorted(set(_class_names(job, objects))):
         found = (objects.storage_classes or {}).get(name)
         if found is not None and is_made(found) and found.volume_binding_mode == DELAYED:

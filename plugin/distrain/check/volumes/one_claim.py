@@ -28,9 +28,9 @@ from distrain.verdict import Verdict
 
 
 class Elsewhere(Struct, frozen=True):
-    """A claim of a single pod, whose volume some nodes may not reach.
+    """A claim that only one pod uses, and whose volume may be out of reach for some nodes.
 
-    The volumes of other pods may be in other places.
+    The other pods of the role have other claims, whose volumes may be in other zones.
     """
 
     claim: str

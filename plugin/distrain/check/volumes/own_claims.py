@@ -20,7 +20,7 @@ DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.be
 
 
 class OwnClaim(Struct, frozen=True):
-    """A volume for which each pod of the role has its own claim.
+    """A volume in a role's pod template for which each pod gets its own persistent volume claim.
 
     `name` is the name of the volume. `names` are the names of the claims, if they are known before the pods exist.
     `existing` are the names of claims that an earlier StatefulSet has left behind.

@@ -26,8 +26,8 @@ from distrain.workload.wording import Wording
 class Claims(Struct):
     """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
-    `changes` are the claims that are created or deleted together with the pods. `open` are claims whose volume has no
-    known location, or has different locations for the pods of a role.
+    `changes` are the claims that are created or deleted together with the pods. `open` are claims for which the
+    location of the volume is unknown, or differs between the pods of a role.
     """
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
@@ -38,7 +38,10 @@ class Claims(Struct):
     changes: ClaimChanges = ClaimChanges()
 
     def add(self, judged: Judged, rules: list[VolumeRule]) -> None:
-        """Add a rule to `rules`. Add a refusal, or a text about what is not judged, to this object."""
+        """Store the judgement of a claim.
+
+        Only a rule goes into the list `rules`; a refusal, or a text about what is not judged, goes into this object.
+        """
         match judged:
             case Refusal():
                 self.refusals.append(judged)
@@ -93,7 +96,7 @@ def _of_claim(
 
 
 def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -> Iterator[Judged]:
-    """Each pod of the role has its own claim with this name. Judge these claims."""
+    """Judge the claims for one volume in the role's pod template, if each pod gets its own claim for this volume."""
     found = [one_claim.existing((objects.claims or {})[name], place, objects) for name in claim.existing]
     reserved = [] if role.replicas == 1 else list(one_claim.reserved(claim, role.namespace, objects))
     if claim.missing > len(reserved):
@@ -108,7 +111,11 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return the rule with a claim name that is equal for all pods, unless a volume is reserved for this pod."""
+    """Return a copy of one pod's rule that applies to all pods of the role.
+
+    In the copy, the claim has the name of its template, which is the same for all pods. If the pod's volume exists
+    already, or is reserved for this pod, the rule is returned unchanged.
+    """
     if isinstance(rule, BoundVolume) or (rule.is_reserved and role.replicas > 1):
         return rule
     return replace(rule, claim=claim.name, is_per_pod=True)
@@ -139,7 +146,10 @@ def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> Vol
 
 
 def _where_first_pod_goes(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
-    """Name shared claims whose volume some nodes may not reach. Only the volume's driver knows which nodes."""
+    """Name claims that several pods share, and whose volume may be out of reach for some nodes.
+
+    Only the volume's driver knows which nodes can reach the volume.
+    """
     for each in (rule for of_role in rules.values() for rule in of_role):
         if not isinstance(each, UnboundVolume) or each.is_per_pod:
             continue

@@ -1,4 +1,4 @@
-"""Carry over the program of a job's ranks: without mpirun or torchrun, and without credentials."""
+"""Convert the commands of a job to the command of the ranks, without mpirun or torchrun, and without credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])
 
 
 class Commands:
-    """The commands of a job's roles, in two steps: before and after the variables of the pods are carried over."""
+    """The commands of a job's roles.
+
+    They are converted in two steps. Between the steps, the variables of the pods are converted.
+    """
 
     def __init__(self, draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
         self._draft, self._roles, self._parts = draft, roles, parts
@@ -46,7 +49,10 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Remove from the launcher the variables of the ranks: mpirun passes them on, or the command reads them."""
+        """Move variables that the ranks need from the launcher's env to the env of all pods.
+
+        The ranks need the variables that mpirun passes on, and the variables that the command reads.
+        """
         part = self._parts[self._first.section].get("env")
         if not (self._first.runs_mpi and part):
             return
@@ -59,7 +65,10 @@ class Commands:
             del self._parts[self._first.section]["env"]
 
     def _read(self, entries: Sequence[dict[str, Any]]) -> set[str]:
-        """Return the names of the launcher's variables that the command reads; in the chart, the ranks read them."""
+        """Return the names of the launcher's variables that the command reads.
+
+        In the chart, the ranks run this command, so they need these variables.
+        """
         workers = self._parts["workers"].get("env")
         theirs = {each.get("name"): each for each in (workers.value if workers else ())}
         found, more = set[str](), " ".join(self._program.words)
@@ -140,7 +149,11 @@ class Commands:
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Note the commands that the launcher's shell ran once: in the chart, the shell of each rank runs them."""
+        """Add a note about parts of the command that the launcher's shell ran once, such as output to a file.
+
+        In the chart, each rank has its own shell, so each rank runs these parts. Also add a note if the ranks lose the
+        variables that torchrun or a similar program sets.
+        """
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []
         if found:
@@ -177,7 +190,10 @@ class Commands:
             )
 
     def _rdma(self) -> None:
-        """If the chart's default would not use RDMA devices, let Open MPI choose the transport, as in the source."""
+        """Let Open MPI choose the transport, as in the source, if the workers have RDMA devices.
+
+        The chart's default transport would not use these devices.
+        """
         draft = self._draft
         devices = [target[-1] for target in draft.settings if target[:3] == LIMITS and RDMA.search(target[-1])]
         given = {target[2] for target in draft.settings if target[:2] == ("mpi", "mca")}
@@ -187,7 +203,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """Settle the command of another role, which is the ranks' program or a command that waits for the ranks."""
+        """Report the command of another role as not imported if it differs from the command of the chart's pods."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]
@@ -207,9 +223,9 @@ class Commands:
 
 
 def _shown(part: str) -> str:
-    """Return, for a message, a part of a script that a shell ran once.
+    """Return a part of a script that the launcher's shell ran once, as text for a message.
 
-    Of a command substitution, return only the program.
+    If the part is a command substitution such as $(hostname -i), the text shows only the program inside it.
     """
     inner = re.fullmatch(r"\$\((.*)\)|`(.*)`", part.strip())
     return f"$({quoting.line(inner[1] or inner[2])})" if inner else quoting.value(part.strip())
@@ -221,7 +237,7 @@ def _literals(entries: Sequence[Any]) -> dict[str, str]:
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
-    """Return mpirun's option that sets this working folder. An option that mpirun already has takes precedence."""
+    """Return mpirun's option that sets this working folder; return nothing if mpirun already has such an option."""
     given = [option.value for option in options if option.name in ("wd", "wdir")]
     if not given or given[0] == folder:
         draft.know((*role.place, "workingDir"))
@@ -252,7 +268,10 @@ def _is_idle(words: list[str]) -> bool:
 
 
 def _longest(draft: Draft, place: Path) -> Path:
-    """Return the path of the longest word of a container's command, such as a script."""
+    """Return the path of the longest word in a container's command and args.
+
+    In a shell's command, this is the script.
+    """
     paths = [path for key in ("command", "args") for path in leaves(draft.ledger.get((*place, key)), (*place, key))]
     return max(paths, key=lambda path: len(str(draft.ledger.get(path))), default=place)
 

@@ -69,7 +69,10 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
 
 
 def _words(path: Path, value: Any, wanted: str) -> str:
-    """Return a message: the path of a value or of a list's first wrong item, the form found, and the next step."""
+    """Return a message with the path of a value that has a wrong form, the form found, and what to write instead.
+
+    If the value is a list, the message is about the first item with a wrong form.
+    """
     if isinstance(value, list) and wanted.startswith("a list"):
         is_block = wanted == BLOCK_LIST
         kinds = (dict,) if is_block else (str, int, float, bool)

@@ -1,4 +1,4 @@
-"""Compare the groups of pods that train, such as Master and Workers. In the chart, all of these pods are alike."""
+"""Compare the roles whose pods train, such as Master and Worker. In the chart, all of these pods are alike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.imports.ledger import Ledger, Path
 
 
 class Group(Struct, frozen=True):
-    """The number of pods of a role, the place of their main container in the source, and the container's fields."""
+    """A role whose pods train: its number of pods, their main container, and the container's place in the source."""
 
     pods: int
     place: str
@@ -21,7 +21,7 @@ class Group(Struct, frozen=True):
 
     @property
     def ranks(self) -> int:
-        """The ranks of a pod: one for each of its GPUs, or one on CPUs."""
+        """The number of ranks in a pod: one for each of its GPUs, or one on CPUs."""
         amounts: dict[str, Any] = {}
         for kind in ("requests", "limits"):
             amounts |= self.container.get(("resources", kind), {})
@@ -30,7 +30,7 @@ class Group(Struct, frozen=True):
 
 
 def main_container(draft: Draft, containers: list[dict[str, Any]]) -> int:
-    """Return the index of the container that, for the operator, runs the program."""
+    """Return the index of the container in which the operator expects the program, such as the one named pytorch."""
     wanted = {"PyTorchJob": "pytorch", "TFJob": "tensorflow", "MXJob": "mxnet"}.get(draft.kind)
     wanted = wanted or draft.ledger.get(("spec", "mainContainer"))
     names = [each.get("name") for each in containers]
@@ -38,7 +38,10 @@ def main_container(draft: Draft, containers: list[dict[str, Any]]) -> int:
 
 
 def note_differences(draft: Draft, taken: Path, roles: Sequence[Path]) -> None:
-    """Note that the roles differ in size or program. `taken` is the role whose pod template all workers get."""
+    """Add a note if the roles differ in size or program, because all workers get the same pod template.
+
+    `taken` is the path of this template; it belongs to one of the roles.
+    """
     groups = {path: _group(draft, path) for path in roles}
     main = groups[taken[:-1]]
     before, here = sum(each.pods * each.ranks for each in groups.values()), sum(each.pods for each in groups.values())

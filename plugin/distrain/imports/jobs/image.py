@@ -1,4 +1,4 @@
-"""Read the images of a job: one image for all pods, and the framework that the image contains."""
+"""Convert the images of a job to one image for all pods, and find out which framework the image contains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def split_image(name: str) -> tuple[str, str, str]:
 
 
 def carry_image(draft: Draft, roles: Sequence[Role]) -> None:
-    """Carry over the image of the workers, its pull policy, and the Secrets and account of all pods."""
+    """Set the image of the workers, its pull policy, and the Secrets and ServiceAccount of all pods."""
     first, *others = sorted(roles, key=lambda role: role.section != "workers")
     set_image(draft, str(draft.ledger.get((*first.place, "image"), "")), (*first.place, "image"))
     _pull_policy(draft, (*first.place, "imagePullPolicy"))
@@ -70,7 +70,7 @@ def set_image(draft: Draft, name: str, path: Path) -> None:
 def framework_of(draft: Draft, roles: Sequence[Role]) -> tuple[str, str]:
     """Return the framework of an MPIJob, and the reason.
 
-    If the user has a command, the choice of the framework changes little.
+    A wrong framework does little harm if the user has set a command.
     """
     for role in roles:
         words = [draft.ledger.get((*role.place, "image"), ""), *_words(draft, role)]
@@ -117,7 +117,7 @@ def _pull_secrets(draft: Draft, roles: Sequence[Role]) -> None:
 
 
 def _account(draft: Draft, roles: Sequence[Role]) -> None:
-    """In the chart, all pods share one ServiceAccount, so carry over one."""
+    """Set one ServiceAccount for all pods, as the chart requires: the account of the first role that has one."""
     target = ("serviceAccountName",)
     for role in roles:
         # serviceAccount is the older name of serviceAccountName, which takes precedence.

@@ -48,9 +48,9 @@ MOST = 53
 
 
 def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | None = None) -> Draft:
-    """Return the draft of a job resource; raise a ValuesError with the origin if it is not a job that can run.
+    """Convert a job resource to values of the chart; raise ValuesError if the resource is not a job that can run.
 
-    If the job was converted from another format, `origins` has the place of each of its parts in the source.
+    If the resource was built from another format, `origins` maps paths in the resource to paths in the source.
     """
     version = VERSIONS.get((str(item.get("apiVersion")), str(item.get("kind"))))
     assert version
@@ -120,14 +120,14 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     if kind == "MXJob" and draft.ledger.get(("spec", "jobMode"), "MXTrain") != "MXTrain":
         mode = draft.ledger.get(("spec", "jobMode"))
         raise ValuesError(
-            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; "
-            "import a job with MXTrain there"
+            f"{origin}: spec.jobMode: {quoting.value(mode)} only tunes operators (kernels) and trains no model; "
+            "import a job whose jobMode is MXTrain"
         )
     draft.know(("spec", "jobMode"))
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
         found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
-        words = f"found {found}, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there"
+        words = f"found {found}, but an MPIJob must have exactly one, which runs mpirun; set its replicas to 1"
         raise ValuesError(f"{origin}: {path}.Launcher: {words}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):
@@ -141,7 +141,7 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
             raise ValuesError(f"{origin}: {place}: must be a mapping of keys; correct it there")
         count = Ledger(specs[name]).get(("replicas",), 1)
         if not isinstance(count, int) or isinstance(count, bool):
-            words = f"is {quoting.literal(count)}; write a whole number there"
+            words = f"is {quoting.literal(count)}, but the number of replicas must be whole; correct it"
             raise ValuesError(f"{origin}: {place}.replicas: {words}")
 
 
@@ -161,7 +161,7 @@ def _metadata(draft: Draft) -> None:
 
 
 def _queue(draft: Draft, labels: Part) -> None:
-    """Move the labels of Kueue to gang.*."""
+    """Convert Kueue's labels for the queue and the priority to gang.queue and gang.priorityClass."""
     targets = {QUEUE_LABEL: "queue", PRIORITY_LABEL: "priorityClass"}
     for label, key in targets.items():
         if label in labels.value:
@@ -187,9 +187,10 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 
 
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
-    """Carry over the numbers of workers, servers and ranks.
+    """Set the numbers of workers and servers.
 
-    Carry over the number of other pods only if it is not one.
+    In the chart, every other role, such as the launcher, has exactly one pod. If such a role has another number of pods
+    in the source, this number is reported as not imported.
     """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}
@@ -215,7 +216,10 @@ def _size(draft: Draft, roles: list[Role], origin: str) -> None:
 
 
 def _restart_policies(draft: Draft, base: Path) -> None:
-    """Carry over the workers' policy Never, with which the first failure ends the job; list other policies."""
+    """Set job.maxRestarts to 0 if the workers' restart policy is Never: the first failure then ends the job.
+
+    Any other restart policy is reported as not imported.
+    """
     paths = {_role_name(draft.kind, name): (*base, name, "restartPolicy") for name in draft.ledger.get(base)}
     is_final = draft.kind != "MPIJob" and draft.ledger.get(paths.get("Worker", ()), "") == "Never"
     if is_final and not draft.has(("job", "maxRestarts")):
@@ -261,7 +265,10 @@ def _elastic(draft: Draft, number: int, path: Path) -> None:
 
 
 def _bound(draft: Draft, key: str, value: Any, number: int, path: Path) -> None:
-    """Carry over a limit of an elastic job; widen the limit if the job's own size is outside it."""
+    """Set workers.minReplicas or workers.maxReplicas of an elastic job.
+
+    If the job's own number of workers is outside this limit, set the limit to this number.
+    """
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if is_number and (value > number if key == "minReplicas" else value < number):
         draft.note(f"{draft.place(path)} is {value}, and the job has {number} workers; here workers.{key} is {number}")
@@ -282,7 +289,10 @@ def _missing_roles(draft: Draft, roles: list[Role]) -> None:
 
 
 def _twins(draft: Draft, roles: list[Role]) -> None:
-    """Compare the pod templates of a section's other roles, such as the Master, with the template used for it."""
+    """Compare two roles that share a section of the values, such as Master and Worker, and report their differences.
+
+    The chart has one pod template for both.
+    """
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     for name in draft.ledger.get(base):
         role = _role_name(draft.kind, name)

@@ -1,4 +1,4 @@
-"""Read a pod template of a job: each field becomes a value of the role, or is listed as left out."""
+"""Read a pod template of a job: each field becomes a value of the role, or is reported as not imported."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ Parts = dict[str, Part]
 
 
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
-    """Return the parts of a pod template that may go into a role's section or to the top of the values.
+    """Return the fields of a pod template that the values can hold both per role and for all roles, such as env.
 
-    Parts that exist only in a role's section, such as cpu and memory, are carried over immediately. `main` is the index
-    of the container that trains.
+    Fields that the values can hold only per role, such as cpu and memory, are not returned: this function sets them in
+    the role's section. `main` is the index of the container that trains.
     """
     pod = (*template, "spec")
     container = (*pod, "containers", main)
@@ -102,7 +102,7 @@ def _metadata(draft: Draft, template: Path) -> Parts:
 
 
 def kept_metadata(draft: Draft, path: Path) -> Part:
-    """Return labels or annotations, except the ones of operators, of earlier owners, and of the service mesh."""
+    """Return labels or annotations, except those that an operator, a service mesh, or a tool such as Helm has set."""
     kept: dict[str, Any] = {}
     for key, value in draft.ledger.get(path, {}).items():
         place = (*path, key)

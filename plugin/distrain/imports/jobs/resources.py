@@ -25,7 +25,7 @@ NVIDIA = "nvidia.com/gpu"
 
 
 def carry_resources(draft: Draft, section: str, path: Path) -> None:
-    """Carry the resources of a container at this path over to the values of a section.
+    """Set cpu, memory, GPUs and resources of a section from the resources of the container at this path.
 
     Raises ValuesError if the number of GPUs is not a whole number.
     """
@@ -82,13 +82,13 @@ def _whole(draft: Draft, path: Path) -> int:
         number, rest = 0, 1
     if rest or number < 0:
         raise draft.refuse(
-            path, f"is {quoting.value(amount)}, and a worker has a whole number of GPUs; write one there"
+            path, f"is {quoting.value(amount)}, but the GPUs of a worker must be a whole number; correct it"
         )
     return number
 
 
 def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
-    """Carry over cpu or memory: the request, and the limit unless the short key (workers.memory) already sets it."""
+    """Set a role's cpu or memory: the short key (workers.memory) if it is enough, otherwise requests and limits."""
     request, limit = found["requests"].get(name), found["limits"].get(name)
     paths = {kind: (*path, kind, name) for kind in found if name in found[kind]}
     pattern = CPU if name == "cpu" else MEMORY
@@ -131,7 +131,10 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Return an amount of CPUs as a number if the text is a plain number, as users write it."""
+    """Convert an amount of CPUs such as "4" to a number; return any other amount, such as "500m", unchanged.
+
+    In a values file, users write the amount as a number.
+    """
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 

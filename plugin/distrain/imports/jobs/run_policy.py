@@ -129,7 +129,10 @@ def _gang(draft: Draft, gang: str, path: Path) -> None:
 
 
 def _ranks(draft: Draft) -> None:
-    """Compare the source's ranks per worker with distrain's: one rank for each GPU, or one rank on CPUs."""
+    """Report the source's number of ranks per worker as not imported if distrain starts a different number.
+
+    distrain starts one rank for each GPU of a worker, or one rank on CPUs.
+    """
     here = max(1, draft.value(("workers", "gpus"), 0))
     workers = draft.value(("workers", "replicas"), 1)
     for path in (("spec", "slotsPerWorker"), ("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):

@@ -1,4 +1,4 @@
-"""Choose podSecurity and runAsUser, so that the pods have the rights of the source's pods."""
+"""Choose podSecurity and runAsUser, so that the pods have the same permissions as the pods of the source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _user(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> An
 
 
 def _privileged(parts: Mapping[str, Parts]) -> Iterator[str]:
-    """Yield why pods need podSecurity privileged."""
+    """Yield the reasons why pods need podSecurity: privileged."""
     for section, each in parts.items():
         pod_spec = each["podSpec"].value if "podSpec" in each else {}
         yield from (f"{section} with {field}" for field in HOST if pod_spec.get(field))
@@ -101,7 +101,7 @@ def _meets_restricted(parts: Parts) -> bool:
 
 
 def _write_to_image(roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Keep the root file system writable.
+    """Let the program write to the root file system of the container.
 
     The chart's `restricted` makes the root file system read-only, which the Pod Security Standard does not require.
     """

@@ -27,8 +27,8 @@ ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 class Role(Struct, frozen=True):
     """A role of the source: its name in the source, the section of the values, and the path of its pod template.
 
-    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi` is
-    true if the pods run mpirun instead of the program.
+    `container` is the index of the container that runs the program. `runs_mpi` is true if the pods run mpirun instead
+    of the program.
     """
 
     name: str
@@ -44,7 +44,10 @@ class Role(Struct, frozen=True):
 
 
 def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Carry over the parts of each role. `parts` has these parts by the name of the role's section."""
+    """Set the fields of all roles' pods, such as env and volumes, in the values.
+
+    `parts` maps each section of the values, such as workers, to the fields of the role's pods.
+    """
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
     # A volume mount at the top level can use only a volume at the top level.
@@ -67,13 +70,17 @@ def _is_shared_or_absent(parts: Mapping[str, Parts], key: str, sections: Sequenc
 
 
 def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
-    """Tell whether this part is equal in all of these sections."""
+    """Tell whether all of these sections have this part with the same value."""
     parts = [found.get(section) for section in over]
     return all(part is not None and parts[0] is not None and part.value == parts[0].value for part in parts)
 
 
 def merge_twin(draft: Draft, one: Path, other: Path) -> None:
-    """Settle the values in which a second pod template equals the first, and list the values in which they differ."""
+    """Compare the second pod template, `other`, with the first, `one`.
+
+    If both templates have the same value at a path, mark the second template's value as handled. Report the second
+    template's other values as not imported.
+    """
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
     for path in [*leaves(draft.ledger.get(other), other)]:

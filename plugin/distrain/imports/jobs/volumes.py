@@ -56,9 +56,9 @@ def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str
 
 
 def _may_be_named(each: Any) -> bool:
-    """Tell whether a volume or a mount is a map whose name is a scalar.
+    """Tell whether a volume or a mount is a map whose name, if any, is a scalar.
 
-    A volume with another kind of name cannot be looked up.
+    Other volumes and mounts cannot be looked up by name.
     """
     return isinstance(each, dict) and not isinstance(each.get("name"), (dict, list))
 
@@ -70,7 +70,7 @@ def _taken(folder: str) -> str:
 
 
 def _volumes(draft: Draft, pod: Path, volumes: list[Any], mounts: list[Any], kept: list[Any]) -> Part:
-    """Return the volumes, without volumes whose mounts are all left out."""
+    """Return the volumes, except each volume whose mounts are all left out."""
     names = {mount["name"] for mount in kept if "name" in mount}
     mounted = {mount.get("name") for mount in mounts}
     found = Part([], ())
@@ -91,7 +91,7 @@ def _renamed(named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _note_small(draft: Draft, size: Any) -> None:
-    """Note a /dev/shm of less than 1Gi for each rank, because `helm distrain check` warns of it."""
+    """Add a note if /dev/shm has less than 1Gi for each rank, because `helm distrain check` will warn of it."""
     ranks = max(1, draft.value(("workers", "gpus"), 1))
     try:
         is_small = units("memory", size) < ranks * GIBIBYTE

@@ -18,7 +18,10 @@ STORAGE_URI = "STORAGE_URI"
 def carry_initializers(
     translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob], training: Sequence[ReplicatedJob]
 ) -> None:
-    """Carry over the jobs that do not train; `pod` is the path of the workers' pod in the new job."""
+    """Turn replicated jobs that do not train into initContainers of the workers, or list these jobs as left out.
+
+    `pod` is the path of the workers' pod in the new job.
+    """
     first = {
         each.get("name")
         for job in jobs
@@ -79,7 +82,7 @@ def _append(translation: Translation, pod: Path, container: Path) -> None:
 
 
 def carry_initializer_fields(translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob]) -> None:
-    """Carry over a TrainJob's spec.initializer into the initContainers."""
+    """Set the fields of a TrainJob's spec.initializer in the initContainers that fetch the data set and the model."""
     steps = {job.step: job for job in jobs}
     for field in ("dataset", "model"):
         path, step = ("spec", "initializer", field), f"{field}-initializer"
@@ -90,7 +93,10 @@ def carry_initializer_fields(translation: Translation, pod: Path, jobs: Sequence
 
 
 def _fields(translation: Translation, container: Path, path: Path) -> None:
-    """Set a container's variables as the Trainer does: pkg/runtime/framework/plugins/jobset/builder.go, v2.3.0."""
+    """Set a container's variables as the Trainer sets them.
+
+    The Trainer's code is in pkg/runtime/framework/plugins/jobset/builder.go, v2.3.0.
+    """
     uri, secret = (*path, "storageUri"), (*path, "secretRef", "name")
     if translation.source.get(uri) is not None:
         _variable(translation, container, {"name": STORAGE_URI, "value": translation.source.get(uri)}, uri)

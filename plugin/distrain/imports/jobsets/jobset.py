@@ -29,7 +29,7 @@ RAN_ONCE = "the pods ran their command once each, and started no ranks with torc
 
 
 def read_jobset(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a JobSet. Raise ValuesError if it is unclear which of its jobs trains."""
+    """Convert a JobSet to values of the chart. Raise ValuesError if it is unclear which job of the JobSet trains."""
     translation = Translation(data, origin)
     translation.know(("apiVersion",), ("kind",), ("status",))
     for key in translation.block(("metadata",)):
@@ -82,14 +82,17 @@ def _completed(translation: Translation, job: ReplicatedJob) -> list[str]:
 
 
 def begin(translation: Translation, kind: str) -> None:
-    """Set apiVersion and kind of the new job; the version is the newest of the kind."""
+    """Set apiVersion and kind of the new job; use the newest API version that this kind has."""
     translation.job.update(apiVersion=KUBEFLOW[kind].versions[0].api_version, kind=kind)
 
 
 def put_roles(
     translation: Translation, launchers: Sequence[ReplicatedJob], workers: Sequence[ReplicatedJob]
 ) -> dict[str, Path]:
-    """Copy the roles' pods into the new job. For each job, return the path of its role in the new job."""
+    """Copy the pod template of each replicated job to a role of the new job.
+
+    Return a map from the names of the replicated jobs to the paths of their roles.
+    """
     kind = translation.job["kind"]
     base = (*SPEC, KUBEFLOW[kind].replicas)
     names = ("Worker",) if kind == "MPIJob" or len(workers) == 1 else ("Master", "Worker")

@@ -26,7 +26,10 @@ TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 
 class Role(Struct, frozen=True):
-    """A job of the runtime, and the path of the role in the new job to which its pods were copied."""
+    """A replicated job of the runtime, and the role of the new job that is made from it.
+
+    `path` is the path of this role. The role has a copy of the replicated job's pod template.
+    """
 
     job: ReplicatedJob
     path: Path
@@ -40,7 +43,7 @@ class Role(Struct, frozen=True):
         return (*self.template, "spec", "containers", 0)
 
     def words(self, translation: Translation) -> list[str]:
-        """Return the words of the command that the pods run, including the words of a script."""
+        """Return the words of the pods' command. If the command is a shell with a script, return the script's words."""
         found = [translation.get((*self.container, key)) for key in ("command", "args")]
         words = [str(word) for part in found if isinstance(part, list) for word in part]
         script = shell.script_of(words)
@@ -59,7 +62,7 @@ class Role(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True):
-    """A patch for the pods of some jobs: the jobs' names, and the paths of its metadata and pod spec."""
+    """A patch for pods: the replicated jobs that it applies to, and the paths of its metadata and its pod spec."""
 
     jobs: tuple[str, ...]
     metadata: Path | None
@@ -67,7 +70,7 @@ class Patch(Struct, frozen=True):
 
 
 def carry_patches(translation: Translation, roles: Sequence[Role]) -> None:
-    """Apply the patches of the pods, in any version of the API."""
+    """Apply the patches of a TrainJob to the pods, whichever version of the API the TrainJob has."""
     for patch in [*_runtime_patches(translation), *_targeted(translation)]:
         for role in roles:
             if role.job.name in patch.jobs:
@@ -110,9 +113,10 @@ def _targeted(translation: Translation) -> Iterator[Patch]:
 
 
 def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launcher_node: bool) -> None:
-    """Apply spec.trainer.
+    """Apply spec.trainer to the pods.
 
-    The trainer's job gets the program; each job that runs nodes gets the variables and resources.
+    The job that trains gets the image, the command, the variables and the resources. If the launcher is one of the
+    nodes, all roles get the variables and resources.
     """
     translation.block(TRAINER)
     worker, launcher = roles[0], roles[-1]
@@ -129,7 +133,7 @@ def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launche
 
 
 def _beside_launcher(translation: Translation, worker: Role, launcher: Role, *, is_launcher_node: bool) -> None:
-    """Keep the program only in the launcher, and the resources of a node only in the workers."""
+    """Remove the program from the workers, and the resources of a node from the launcher."""
     _one_image(translation, worker)
     if is_launcher_node:
         translation.drop((*launcher.container, "resources"))
@@ -139,7 +143,10 @@ def _beside_launcher(translation: Translation, worker: Role, launcher: Role, *, 
 
 
 def _one_image(translation: Translation, worker: Role) -> None:
-    """Set the image of spec.trainer in the nodes, too, because the Trainer itself sets it only in the launcher."""
+    """Set the image of spec.trainer in the workers, too; the Trainer sets it only in the launcher.
+
+    The chart has one image for both.
+    """
     image, theirs = (*TRAINER, "image"), (*worker.job.container, "image")
     given, before = translation.source.get(image), translation.source.get(theirs)
     if given is None:

@@ -1,4 +1,4 @@
-"""Carry over a JobSet's spec except its pods: restarts, deadline, success, claims."""
+"""Convert the spec of a JobSet, except its pods: restarts, deadline, success policy and volume claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWNERS = ("jobset.sigs.k8s.io/", "batch.kubernetes.io/")
 
 
 def carry_policies(translation: Translation, path: Path, main: ReplicatedJob, names: Sequence[str]) -> None:
-    """Carry over a JobSet's spec at this path; `names` are the jobs that became workers and launcher."""
+    """Convert a JobSet's spec at this path; `names` are the replicated jobs that became workers and launcher."""
     source = translation.source
     translation.copy((*SPEC, "ttlSecondsAfterFinished"), (*path, "ttlSecondsAfterFinished"))
     _restarts(translation, path, main)
@@ -43,7 +43,7 @@ def carry_policies(translation: Translation, path: Path, main: ReplicatedJob, na
 
 
 def _restarts(translation: Translation, path: Path, main: ReplicatedJob) -> None:
-    """Carry over the restarts of the JobSet, or of the Job that trains."""
+    """Convert the number of restarts of the JobSet, or of the Job that trains."""
     failure, retries = (*path, "failurePolicy"), (*main.spec, "backoffLimit")
     limit = (*failure, "maxRestarts")
     translation.copy((*SPEC, "backoffLimit"), limit if translation.source.get(limit) is not None else retries)
@@ -54,7 +54,10 @@ def _restarts(translation: Translation, path: Path, main: ReplicatedJob) -> None
 
 
 def carry_claims(translation: Translation, path: Path, pod: Path) -> None:
-    """Turn the claims that the JobSet makes into volumes of each worker at this path of the new job."""
+    """Turn the volume claims that JobSet creates for its pods into volumes of each worker.
+
+    `path` is the path of the JobSet's spec, `pod` the path of the workers' pod in the new job.
+    """
     names = {
         mount.get("name")
         for key in ("containers", "initContainers")
@@ -81,7 +84,7 @@ def _claim(translation: Translation, pod: Path, path: Path, mounted: set[str | N
 
 
 def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
-    """Add a note for each variable that reads a label or annotation that only JobSet or the Job controller sets."""
+    """Add a note for each variable whose value is a label or annotation that only JobSet or the Job controller sets."""
     own = KUBEFLOW[translation.job["kind"]].versions[0].environment
     for pod in pods:
         for key in ("containers", "initContainers"):
@@ -98,7 +101,7 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
 
 
 def lose_owned(translation: Translation, path: Path) -> None:
-    """List the labels and annotations at this path that only JobSet reads as left out."""
+    """If only JobSet reads a label or an annotation at this path, list it as left out."""
     translation.lose((*path, "annotations", TOPOLOGY), TOPOLOGY_WHY)
     for key in ("labels", "annotations"):
         for name in translation.block((*path, key)):
@@ -107,7 +110,10 @@ def lose_owned(translation: Translation, path: Path) -> None:
 
 
 def carry_metadata(translation: Translation, *paths: Path) -> None:
-    """Merge labels and annotations of these paths into the new job's; a later path overrides an earlier one."""
+    """Copy the labels and annotations at these paths to the new job.
+
+    If a name occurs twice, use the later path's value.
+    """
     for path in paths:
         lose_owned(translation, path)
         for key in ("labels", "annotations"):

@@ -30,7 +30,10 @@ TOPOLOGY_WHY = "JobSet kept other Jobs off these nodes; set workers.topology or 
 
 
 class ReplicatedJob(Struct, frozen=True):
-    """A replicated job: its name, its path, its step in a TrainJob, and the index of its main container."""
+    """A replicated job: its name, its path in the source, and the index of its main container.
+
+    `step` is the step of a TrainJob that the replicated job runs, such as trainer.
+    """
 
     name: str
     path: Path
@@ -39,12 +42,12 @@ class ReplicatedJob(Struct, frozen=True):
 
     @property
     def spec(self) -> Path:
-        """The path of the spec of its Job."""
+        """The path of the spec of the Job that JobSet creates for this replicated job."""
         return (*self.path, "template", "spec")
 
     @property
     def pod(self) -> Path:
-        """The path of its pod template."""
+        """The path of the pod template in the spec of the Job."""
         return (*self.spec, "template")
 
     @property
@@ -112,7 +115,10 @@ def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None
 
 
 def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[str] = ()) -> None:
-    """Settle all fields of a replicated job and of its Job, except the pods. The job waits for the jobs `others`."""
+    """Mark the fields of a replicated job and of its Job as handled, or list them as left out, except the pods' fields.
+
+    The job waits for the jobs `others`.
+    """
     source, spec = translation.source, job.spec
     translation.know(*((*job.path, key) for key in ("name", "replicas")), (*spec, "parallelism"))
     translation.know((*job.path, "template", "metadata", "labels", STEP_LABEL))

@@ -34,16 +34,16 @@ def refuse_reference(job: dict[str, Any], origin: str) -> None:
     group = Ledger(job).get(("spec", "runtimeRef", "apiGroup")) or GROUP
     if group != GROUP or kind not in RUNTIMES:
         words = (
-            f"names a {quoting.key(kind)} of {quoting.key(group)}, and the import reads "
+            f"refers to a {quoting.key(kind)} of {quoting.key(group)}, but the import supports only "
             f"{' and '.join(RUNTIMES)} of {GROUP}"
         )
-        raise ValuesError(f"{origin}: spec.runtimeRef: {words}; name one of them")
+        raise ValuesError(f"{origin}: spec.runtimeRef: {words}; refer to one of these kinds")
     if not name:
         raise ValuesError(f"{origin}: spec.runtimeRef.name: is missing, so the TrainJob has no pods; write it there")
 
 
 def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str) -> dict[str, Any] | None:
-    """Return the runtime of a TrainJob among objects; raise ValuesError if several have its name."""
+    """Find the runtime that a TrainJob names among objects; raise ValuesError if several objects have this name."""
     kind, name = reference(job)
     found = [
         each
@@ -59,7 +59,7 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
 
 
 def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
-    """Say that a TrainJob's runtime is not known, which policy is assumed, and how the user can supply the runtime."""
+    """Say that a TrainJob's runtime is unknown, which mlPolicy is assumed, and how the user can supply the runtime."""
     kind, name = map(quoting.key, reference(job))
     starter = "mpirun, with the launcher as one of the nodes" if "mpi" in policy else "torchrun"
     resource = f"{kind.lower()}s.{GROUP}"
@@ -73,7 +73,10 @@ def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
 
 
 def stand_in(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a runtime that only says how the ranks start: with MPI if the TrainJob's command contains mpirun."""
+    """Return a substitute for a runtime that is not known.
+
+    It starts the ranks with mpirun if the TrainJob's command contains mpirun, otherwise with torchrun.
+    """
     ledger = Ledger(job)
     words = [str(ledger.get(("spec", "trainer", key), "")) for key in ("command", "args")]
     container = {"name": NODE, "image": IMAGE}

@@ -1,8 +1,8 @@
 """Read a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1) with the runtime that it names.
 
-The fields are those of kubeflow/trainer v2.3.0 (pkg/apis/trainer/v1alpha1), podTemplateOverrides of v2.1 and
-podSpecOverrides, labels and annotations of v2.0. The precedence is that of pkg/runtime of v2.3.0: patches override the
-runtime's template, and spec.trainer overrides both.
+The fields are those of kubeflow/trainer v2.3.0 (pkg/apis/trainer/v1alpha1). The field podTemplateOverrides is that of
+v2.1; podSpecOverrides, labels and annotations are those of v2.0. The precedence is that of pkg/runtime of v2.3.0:
+patches override the runtime's template, and spec.trainer overrides both.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 
 
 def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a TrainJob. If its runtime is known, `data` contains the runtime under the key RUNTIME."""
+    """Convert a TrainJob to values of the chart.
+
+    If its runtime is known, `data` has the runtime under the key RUNTIME.
+    """
     refuse_reference(data, origin)
     translation = _translation(data, origin)
     policy = _policy(translation)
@@ -66,7 +69,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Begin the translation of a TrainJob, with a substitute if its runtime is not known."""
+    """Begin the translation of a TrainJob. If its runtime is not known, use a substitute for the runtime."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -77,7 +80,7 @@ def _translation(data: dict[str, Any], origin: str) -> Translation:
 
 
 def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[Role]) -> None:
-    """Carry over the runtime's JobSet except the pods that train."""
+    """Convert the JobSet in the runtime: its policies, and its pods that do not train."""
     spec, main = (*TEMPLATE, "spec"), roles[-1].job
     taken = [role.job for role in roles]
     others = [job for job in jobs if job not in taken]
@@ -101,12 +104,16 @@ def _policy(translation: Translation) -> str:
     others = [key for key in found if key not in (*KINDS, "numNodes")]
     if len(known) == 1 and not others:
         return known[0]
-    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "names no launcher"
-    raise translation.refuse(POLICY, f"{words}, but distrain runs only torch and mpi; start the ranks with one of them")
+    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "has neither torch nor mpi"
+    limit = "but distrain can start ranks only with torch or mpi"
+    raise translation.refuse(POLICY, f"{words}, {limit}; set one of the two")
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """If otherwise only the image or the command would show the framework, use the framework in the runtime's label."""
+    """If a job uses MPI, set its framework from the label of the runtime.
+
+    Without the label, the import chooses the framework by the image or the command.
+    """
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -128,10 +135,11 @@ def _jobs_of(
             return trains, launcher
     if trains is None:
         words = (
-            f"has {', '.join(map(quoting.key, named))}, but none has the name node, or the label "
-            "trainjob-ancestor-step: trainer"
+            f"has {', '.join(map(quoting.key, named))}, but none of these jobs is named node or has the "
+            "label trainjob-ancestor-step: trainer"
         )
-        raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}, so nothing trains; correct it there")
+        step = "add that name or label to the job that trains"
+        raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}; {step}")
     return trains, None
 
 
@@ -159,7 +167,7 @@ def _metadata(translation: Translation) -> None:
 
 
 def _settings(translation: Translation, policy: str, roles: list[Role]) -> None:
-    """Carry over what the TrainJob says about the whole job, and the policies of the runtime."""
+    """Convert the TrainJob's fields for the whole job, and the policies of its runtime."""
     for key in ("suspend", "managedBy", "activeDeadlineSeconds"):
         translation.copy((*SPEC, key), (*SPEC, key))
     _gang(translation, roles)
@@ -203,7 +211,10 @@ def _size(translation: Translation, policy: str, roles: list[Role]) -> None:
 
 
 def _with_launcher(translation: Translation, number: int, roles: list[Role]) -> int:
-    """Return the number of nodes if the launcher is one of them: pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0."""
+    """Return how many nodes train if the launcher is a node, too.
+
+    The Trainer's rule is in pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0.
+    """
     if roles[0].job is roles[-1].job:
         return 1
     total = max(number - 1, 1) + 1

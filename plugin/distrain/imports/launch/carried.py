@@ -1,4 +1,4 @@
-"""Carry over a program that the source gives as one line for a shell."""
+"""Convert a program that the source gives as one line for a shell."""
 
 from __future__ import annotations
 
@@ -23,13 +23,19 @@ def carry_line(draft: Draft, line: str, path: Path) -> None:
 
 
 def _taken(draft: Draft) -> set[str]:
-    """Return the names of the variables that the pods have besides those of credentials in the command."""
+    """Return the names of variables that already have another value in the pods.
+
+    A variable for a credential in the command must not have one of these names.
+    """
     plain = {str(entry["name"]) for entry in draft.value(("env",), []) if "value" in entry}
     return plain | (OF_S3 if draft.has(("s3", "secretName")) else set())
 
 
 def carry_words(draft: Draft, line: Sequence[str], place: str, given: Mapping[str, str] | None = None) -> None:
-    """Set the command from the words of a line at this place of the source; `given` has the values of variables."""
+    """Set the command from the words of a line at this place of the source.
+
+    `given` is a map from names to values, for the variables that the line may use.
+    """
     program = program_of(line, given)
     plain = shell.words_of(program.words[2]) if len(program.words) == 3 and program.words[:2] == ("sh", "-c") else ()
     words, variables = draft.credentials.words(plain or program.words, _taken(draft))

@@ -1,7 +1,7 @@
 """List the options of the programs that start ranks: which of them take a value.
 
-Each list comes from the program's own source or help, which a comment names. If a list has no such source, a comment
-says so.
+A comment names the source of each list: the program's code or its help. If there is no such source, the comment says
+so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Replace variables in the options of a program that starts ranks with the values that the source gives them.
+"""In the options of a program that starts ranks, replace variables by the values that the source gives them.
 
-`srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py` if the source has ARGS="--nnodes 2". distrain
-removes the starter and its options from the command. If $ARGS stayed there, it would be read as the program.
+If the source has ARGS="--nnodes 2", `srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py`. The
+import then removes srun, torchrun and their options from the command. If $ARGS were still there, the import would take
+$ARGS for the program.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from distrain.imports.launch.wrappers import chain
 ASSIGNMENT = re.compile(r"\w+\+?=")
 # A shell would interpret these characters. So a value that contains one of them is not put into the command's text.
 UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
-# Commands that set a variable, as in `export NAME=VALUE`, and those of their options that do not change the value.
+# Commands that set a variable, as in `export NAME=VALUE`, with the options that do not change the value.
 SETTERS, OF_SETTER = {"export", "readonly", "declare", "typeset", "local"}, re.compile(r"-[gprx]+|--")
 # After one of these commands, the next command runs only in some cases: `test -n "$A" && A=1`.
 TESTS = {"test", "[", "[["}
@@ -28,9 +29,9 @@ ROUNDS, LONGEST = 20, 4_000
 
 
 def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
-    """Return the script with the variables of its starters replaced, without assignments that are then unused.
+    """Replace the variables in the options of programs that start ranks, and remove assignments that are then unused.
 
-    `given` has the values of the variables that the script's environment sets. Each command keeps its line number.
+    `given` maps the variables of the script's environment to their values. The line numbers of commands do not change.
     """
     commands = shell.commands(script) or []
     known, used = _harmless(given or {}), set[str]()
@@ -52,7 +53,7 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
 
 
 def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) -> bool:
-    """Tell whether a command only sets variables of a starter that no other command reads."""
+    """Tell whether a command only sets variables that have been replaced everywhere, so that it can be removed."""
     names = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
     if not names or not names <= {*used} or command.words[0].text in SETTERS:
         return False
@@ -60,7 +61,7 @@ def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) 
 
 
 def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
-    """Return the words of a command without a shell, with the variables of its starters replaced."""
+    """Replace the variables in the options of programs that start ranks, in a command that runs without a shell."""
     found, known = [*words], _harmless(given)
     for _ in range(ROUNDS):
         place = _next(found, known)
@@ -74,7 +75,7 @@ def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
 def _harmless(given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables whose values are not credentials.
 
-    Otherwise a credential in an option would be written in plain text.
+    If a credential were put in place of its variable, the values file would show it.
     """
     return {
         name: value for name, value in given.items() if not is_credential(name, value) and not has_credential(value)
@@ -137,7 +138,12 @@ def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
-    """Return the index of the first word of a starter whose options contain a variable with a known value."""
+    """Return the index of the next word in which a known variable must be replaced by its value, or None.
+
+    A variable is replaced if its value begins with a program that starts ranks, such as mpirun. If the command begins
+    with such a program or with a container runtime, variables in the words before the user's program are also replaced,
+    and a variable in the place of the user's program.
+    """
     first = first_word(words)
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):

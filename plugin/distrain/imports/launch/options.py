@@ -1,4 +1,4 @@
-"""Turn the options of mpirun, torchrun and other starters into values: parameters, variables, interfaces, flags."""
+"""Convert options of mpirun, torchrun and the like to values, such as variables and network interfaces."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ USUAL = (("bind-to", "none"), ("map-by", "slot"))
 
 
 class Launch(Struct, frozen=True):
-    """The place of the options in the source, and the numbers of workers and of ranks per worker that distrain starts.
+    """How distrain starts the ranks of an imported command: `workers` workers with `slots` ranks each.
 
-    `is_open_mpi` tells whether the flags are those of Open MPI.
+    `place` is the place of the command's options in the source. `is_open_mpi` is true if the flags are those of Open
+    MPI.
     """
 
     place: str
@@ -80,7 +81,7 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
 
 
 def _shown(option: Option) -> str:
-    """Return an option for a message. The value of an srun option is included only if it cannot be free text."""
+    """Return an option as text for a message; leave out the value of an srun option if the value may be free text."""
     name = SHORT.get(option.name, option.name)
     if option.starter != SRUN or name in SHOWN | IN_CONTAINER or option.name in ("", UNKNOWN):
         return option.shown
@@ -88,7 +89,7 @@ def _shown(option: Option) -> str:
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
-    """If mpirun replaces torchrun or a similar program, note the variables that mpirun does not set."""
+    """If mpirun replaces torchrun or a similar program, note the variables that torchrun sets and mpirun does not."""
     is_torch = draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind"))
     if (found := sorted(starters & {TORCH, ACCELERATE, DEEPSPEED})) and not is_torch:
         draft.note(
@@ -99,7 +100,10 @@ def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
 
 
 def _expected(launch: Launch, option: Option) -> int | None:
-    """Return the number that distrain uses in place of an option about the job's size; None for other options."""
+    """Return the number that distrain uses in place of -np and other options of the job's size.
+
+    Return None for an option that is not about the job's size.
+    """
     ranks = launch.workers * launch.slots
     for table, number in ((SIZE, ranks), (PER_WORKER, launch.slots), (WORKERS, launch.workers)):
         if option.name in table.get(option.starter, ()):
@@ -108,7 +112,7 @@ def _expected(launch: Launch, option: Option) -> int | None:
 
 
 def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
-    """Carry over torchrun's number of restarts, if the job itself does not set one."""
+    """Convert torchrun's number of restarts, unless the job itself sets a number of restarts."""
     target = ("job", "maxRestarts")
     policies = [(*place, "backoffLimit") for place in (("spec",), ("spec", "runPolicy"))]
     if draft.has(target) or any(draft.ledger.get(path) is not None for path in policies):
@@ -120,7 +124,7 @@ def _carry_restarts(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> None:
-    """List the variables that mpirun passed to the ranks, but that no pod of the source sets."""
+    """If mpirun passed a variable to the ranks, but no pod of the source sets it, list the variable as left out."""
     sections = ((), *((section,) for section in ("launcher", "workers", "servers", "scheduler")))
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})
@@ -130,7 +134,7 @@ def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> N
 
 
 def exported(options: Sequence[Option]) -> set[str]:
-    """Return the names of the launcher's variables that mpirun gives to the ranks."""
+    """Return the names in mpirun's -x options: mpirun gives these variables of the launcher to the ranks."""
     return {
         option.value for option in options if (option.starter, option.name) == (MPI, "x") and "=" not in option.value
     }

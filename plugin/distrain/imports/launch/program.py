@@ -1,4 +1,7 @@
-"""Find the program of the ranks in a container's command, without the starter: the chart starts the ranks itself."""
+"""Find the program of the ranks in a container's command.
+
+The program that starts the ranks, such as mpirun, is left out, because the chart starts the ranks itself.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ def only_prints(command: Command) -> bool:
 
 
 class Program(Struct, frozen=True):
-    """The words of the program, the starter that was before the program, and the starter's options.
+    """The parts of a container's command: the ranks' program, and the starter (mpirun and the like) with its options.
 
-    `left` has the parts of the command that are left out, each with the reason. If the program cannot be found in the
-    command, the first word is the placeholder that `check` refuses.
+    `left` lists the other parts of the command, which are left out, each with the reason. If the program was not found,
+    `words` begins with a placeholder, and `helm distrain check` refuses the placeholder.
     """
 
     words: tuple[str, ...]
@@ -58,7 +61,10 @@ class Program(Struct, frozen=True):
 
 
 def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> Program:
-    """Split the command of a container, which may be a shell with a script; `given` has the values of variables."""
+    """Split the command of a container, which may be a shell with a script, into its parts.
+
+    `given` is a map from names to values, for the variables that the command may use.
+    """
     script = shell.script_of(words)
     if script is not None:
         return _of_script((*words[:script], with_values(words[script], given), *words[script + 1 :]), script)
@@ -81,7 +87,10 @@ def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> 
 
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder for an mpirun that starts several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    """If mpirun or srun starts several programs, return the placeholder instead of a program.
+
+    An example is `mpirun -np 2 a : -np 2 b`.
+    """
     if any(option.name == MULTIPLE for option in found.options):
         why = "srun starts the programs that this file lists; distrain runs one: write it as command"
         return Program((PROGRAM,), found.starter, (), ((quoting.command(words[found.index :]), why),))
@@ -92,7 +101,7 @@ def _several(found: Started, words: Sequence[str]) -> Program | None:
 
 
 def _open(found: Started, words: Sequence[str]) -> Program | None:
-    """Return the placeholder if it is unclear whether a variable contains options of the starter or the program."""
+    """If a variable may contain either mpirun's options or the program, return the placeholder instead of a program."""
     if not found.is_open:
         return None
     name = quoting.key(words[found.program])
@@ -105,7 +114,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without exec or similar words, and without python3 before a program in another language."""
+    """Remove exec, time and nohup from the beginning of a command, and python3 before a .sh or .bin file."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -145,19 +154,22 @@ def _of_script(words: Sequence[str], index: int) -> Program:
 
 
 def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
-    """Tell whether a text names a starter anywhere except at the beginning of a command."""
+    """Tell whether a script names mpirun, torchrun or the like in other places than at the beginning of commands."""
     begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
     return len(MENTION.findall(script)) > begun
 
 
 def _is_plain(commands: Sequence[Command], place: int) -> bool:
-    """Tell whether the commands before the starter simply run one after another (`&&`, `;` or a new line)."""
+    """Tell whether the commands before the start of the ranks run one after another (`&&`, `;` or a new line)."""
     before = all(command.operator in ("&&", ";", "\n") for command in commands[:place])
     return before and commands[place].operator in ("&&", ";", "\n", "|", "")
 
 
 def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the commands that each rank needs, and the commands that the launcher ran once."""
+    """Divide the commands before the start of the ranks into the commands that each rank needs, and the others.
+
+    Return the text of the needed commands, and a list of the others, each with the reason why it is left out.
+    """
     setup, left = "", []
     for command in before:
         words, name = script[command.start : command.end].strip(), command.words[0].text
@@ -187,8 +199,8 @@ def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[
 def _body(command: Command, found: Started, script: str) -> str:
     """Return the program's text, as the script has it."""
     words = command.words
-    # Remove `time`, which is a keyword of the shell here. After `exec`, it would be the name of a program, which the
-    # image may lack.
+    # Remove `time`. Here it is a keyword of the shell. After `exec`, the shell would look for a program with the name
+    # `time`, and the image may not have this program.
     before = [word for word in words[: found.index] if word.text != "time"]
     prefix = "".join(f"{script[word.start : word.end]} " for word in before)
     python = "".join(f"{word} " for word in found.python)

@@ -1,4 +1,4 @@
-"""List options of the programs that start ranks. distrain does their work itself; each entry says how."""
+"""List the options that an import leaves out because distrain does their work, and say for each what distrain does."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 
 
 def _why(**reasons: str) -> dict[str, str]:
-    """Map each option to its reason.
+    """Map the name of each option to the reason why distrain does not use it.
 
-    The name of an argument is the name of a reason, and its value lists the options.
+    Each keyword argument has the name of one of this module's constants, which contains the reason. The argument's
+    value is a text with the names of all options that are not used for this reason.
     """
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 

@@ -1,7 +1,7 @@
-"""Split a shell script that does little more than start one program into its commands.
+"""Split a shell script into its commands, if the script does little more than start one program.
 
-A command such as `bash -c "cd /work && mpirun -np 4 python train.py | tee log"` becomes simple commands, with the place
-of each word, so that the text of the program stays as the user wrote it, quotes and variables included.
+An example is `bash -c "cd /work && mpirun -np 4 python train.py | tee log"`. The position of each word in the script is
+kept, so that the text of the program can be taken over exactly as written, with quotes and variables.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def commands(script: str) -> list[Command] | None:
 
 
 def obstacle(script: str) -> tuple[int, str]:
-    """Return the line of the syntax for which `commands` returns None, and the name of this syntax."""
+    """Say why `commands` returns None for a script: return the line and the name of the syntax that it cannot split."""
     beyond = _beyond(script)
     if beyond:
         place = beyond.start() + len(beyond[0]) - len(beyond[0].lstrip(" \t\n;&|({"))
@@ -101,15 +101,19 @@ def _beyond(script: str) -> re.Match[str] | None:
 
 
 def _masked(found: re.Match[str]) -> str:
-    """Replace quotes, comments and escaped characters by as many other characters.
+    """Replace a quoted text, a comment or an escaped character by as many underscores or blanks.
 
-    A quoted text stays one word, and a line that continues on the next line stays one line.
+    A quoted text or an escaped character becomes underscores, so that it counts as part of one word. A comment becomes
+    blanks. An escaped line end becomes blanks, too, so that the next line continues the command.
     """
     return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
 
 
 def _split(script: str) -> tuple[list[Command], int | None]:
-    """Return the simple commands. If a quote is open at the end of the script, also return the index of its word."""
+    """Return the simple commands of a script.
+
+    If a quote is not closed, also return the index at which the word with the quote begins.
+    """
     found: list[Command] = []
     words: list[Word] = []
     place = start = 0
@@ -133,7 +137,7 @@ def _split(script: str) -> tuple[list[Command], int | None]:
 
 
 def without_comments(script: str) -> str:
-    """Return a script without its comments. A # in a here-document stays."""
+    """Return a script without its comments. In a here-document a # begins no comment, so the text stays."""
     if "#" not in script:
         return script
     kept = (found[0] if found[0][0] != "#" else "" for found in PIECE.finditer(script))
@@ -170,7 +174,10 @@ def _word(script: str, start: int) -> Word | None:
 
 
 def _end_of_substitution(script: str, start: int) -> int:
-    """Return the index of the bracket that closes $( or ${ here, or of the script's last character."""
+    """Return the index of the bracket that closes the $( or ${ at this index.
+
+    If the bracket is never closed, return the index of the script's last character.
+    """
     depth, (opens, closes) = 0, ("()" if script[start + 1] == "(" else "{}")
     for place in range(start + 1, len(script)):
         depth += (script[place] == opens) - (script[place] == closes)

@@ -1,7 +1,7 @@
-"""Take the programs that start ranks off a command: mpirun, horovodrun, torchrun, srun and the like.
+"""Remove the programs that start ranks from a command: mpirun, horovodrun, torchrun, srun and the like.
 
-The chart starts the ranks itself, so the rest of the command is the program. This module returns the options of these
-programs, and options.py converts them to values.
+Such programs are called starters here. The chart starts the ranks itself, so the rest of the command is the program.
+This module returns the options of the programs that start ranks, and options.py converts the options to values.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "
 
 
 class Option(Struct, frozen=True):
-    """An option without its dashes, its values, the index of its word in the command, and its number of words.
+    """An option of a starter: its name without dashes, its values, and the index of its word in the command.
 
-    An option without a name has the starter's path as its value. `written` is the name in the source if that has
-    underscores.
+    `width` is the option's number of words. If the source wrote the name with underscores, `written` is that name. If
+    the command calls the starter by its path, the path is the value of an Option whose name is empty.
     """
 
     starter: str
@@ -88,11 +88,11 @@ class Option(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """A split command: the starter's name and index, its options, and the index of the program.
+    """A split command: the name and the index of the starter, its options, and the index of the program.
 
-    `python` is the interpreter that the chart must add before a program that is a Python file, because the starter
-    needed none. If `is_open` is true, the word at `program` is a variable, and it is unclear whether it contains
-    options or the program.
+    A starter such as torchrun runs a Python file without an interpreter before it; `python` is the interpreter that the
+    chart must add. If `is_open` is true, the word at `program` is a variable that may contain either options or the
+    program.
     """
 
     starter: str
@@ -104,7 +104,7 @@ class Started(Struct, frozen=True):
 
 
 def started(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter into its parts; return None for any other command.
+    """Split a command that begins with a program that starts ranks, such as mpirun; return None for any other command.
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
@@ -120,7 +120,10 @@ def started(words: Sequence[str]) -> Started | None:
 
 
 def started_by_one(words: Sequence[str]) -> Started | None:
-    """Split a command that begins with a starter. A second starter after the first is not split off."""
+    """Split a command that begins with a program that starts ranks, such as mpirun; return None for any other command.
+
+    Only the first such program is split off: if the command begins with `srun torchrun`, torchrun is the program.
+    """
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:
@@ -157,7 +160,10 @@ def name_of(word: str) -> str:
 
 
 def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
-    """Tell whether a word is a variable that contains options, judged by its name or by the word after it."""
+    """Tell whether the word at `place` is a variable that contains options of the starter.
+
+    The variable's name, or the word after the variable, shows this.
+    """
     if not name_of(words[place]) or place + 1 >= len(words):
         return bool(OF_OPTIONS.search(name_of(words[place])))
     following, more = words[place + 1], _starter(words, place + 1)[0]
@@ -181,13 +187,16 @@ def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
 
 
 def _path(starter: str, word: str, place: int) -> Iterator[Option]:
-    """Yield the path of a starter, if it is in a folder that may not be in PATH."""
+    """If the command calls the starter by a path such as /opt/ompi/bin/mpirun, yield an Option that holds this path.
+
+    The Option's name is empty. Usual folders such as /usr/bin are ignored.
+    """
     if PurePosixPath(word).parent not in USUAL_FOLDERS and not PYTHON.fullmatch(PurePosixPath(word).name):
         yield Option(starter, "", (word,), place, 0)
 
 
 def first_word(words: Sequence[str]) -> int:
-    """Return the index after a leading env, time or exec, and after variables that are set for the program."""
+    """Return the index of the first word that is not env, time, exec, nohup, or an assignment such as NAME=VALUE."""
     place = 0
     while place < len(words):
         word = words[place]
@@ -199,7 +208,7 @@ def first_word(words: Sequence[str]) -> int:
 
 
 def _starter(words: Sequence[str], start: int) -> tuple[str, int, str]:
-    """Return the starter's name, the index of its first option, and the Python that runs the program for it."""
+    """Return the starter's name, the index of its first option, and the Python interpreter that runs the program."""
     following = [PurePosixPath(word).name for word in words[start : start + 1]] + list(words[start + 1 : start + 4])
     if not following:
         return "", start, ""

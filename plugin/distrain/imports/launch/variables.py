@@ -1,4 +1,7 @@
-"""Find the variables that a command reads but nothing sets. A shell treats them as empty and reports no error."""
+"""Find variables that a command reads although nothing sets them.
+
+A shell reports no error for such a variable, and uses an empty text.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|ma
 
 
 def note_unset(draft: Draft) -> None:
-    """Note the variables that the command reads and nothing sets."""
+    """Add a note for each variable that the command reads and nothing sets."""
     command = [str(word) for word in draft.value(("command",), [])]
     known = set_by(draft)
     names = [name for name in dict.fromkeys(_unset(command, known)) if not is_of_starter(draft, name)]
@@ -86,7 +89,7 @@ def note_unset(draft: Draft) -> None:
 
 
 def _instead(draft: Draft, name: str) -> str:
-    """Return the advice for a variable of Slurm. `name` is given without the prefix."""
+    """Say what the user can write instead of a variable of Slurm. `name` is the variable's name without SLURM_."""
     if name in ("NNODES", "JOB_NUM_NODES"):
         return f"write {draft.value(('workers', 'replicas'), 1)} into command, the number of workers.replicas"
     is_torchrun = is_of_starter(draft, "RANK")
@@ -99,13 +102,16 @@ def _instead(draft: Draft, name: str) -> str:
 
 
 def _arguments(command: Sequence[str]) -> Iterator[str]:
-    """Yield the positional arguments, such as $1 and "$@", that a script at the end of the command reads."""
+    """If the command ends with a script, as in `bash -c SCRIPT`, yield the script's arguments such as $1 and "$@"."""
     if command and is_script(command, len(command) - 1) and not FUNCTION.search(command[-1]):
         yield from (found[0] for found in ARGUMENT.finditer(QUOTED.sub("", command[-1])))
 
 
 def note_starters(draft: Draft) -> None:
-    """Note the command's variables that contain a starter, because distrain would then start the ranks twice."""
+    """Add a note for each variable of the command that contains mpirun, torchrun or the like.
+
+    distrain starts the ranks itself, so such a variable would start them a second time.
+    """
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}
     for section in ((), ("workers",)):
@@ -120,7 +126,7 @@ def note_starters(draft: Draft) -> None:
 
 
 def set_by(draft: Draft) -> set[str]:
-    """Return the names of all variables that the values set in pods that run the command."""
+    """Return the names of the variables that env and mpi.env set in the pods that run the command."""
     sections = ((), ("workers",))
     lists = [draft.value((*section, "env"), []) for section in sections]
     names = {str(entry.get("name")) for entries in lists for entry in entries if isinstance(entry, dict)}
@@ -145,7 +151,7 @@ def _unset(command: Sequence[str], known: Collection[str]) -> Iterator[str]:
 
 
 def is_script(command: Sequence[str], index: int) -> bool:
-    """Tell whether a word of a command is the script of a shell."""
+    """Tell whether the word at this index of a command is the script that a shell gets by -c."""
     is_flag = index > 1 and re.fullmatch(r"-\w*c", command[index - 1])
     return bool(is_flag) and any(word.rpartition("/")[2] in SHELLS for word in command[: index - 1])
 

@@ -1,4 +1,4 @@
-"""Find the programs that wrap another one: numactl, timeout and the like, and those that run it in a container."""
+"""Find programs that run another program, such as numactl and timeout, or run it in a container."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ LATE = "set PYTHONUNBUFFERED to 1 in env if lines come late"
 
 
 class Kind(Struct, frozen=True):
-    """A kind of wrapper program: its options with a value, and the number of its arguments before the wrapped program.
+    """A wrapper: a program, such as numactl or timeout, that runs the program after its own options and arguments.
 
-    `why` tells the user how to replace what the wrapper did. It is empty if nothing is lost without the wrapper. If
-    `commands` is not empty, one of these subcommands must follow the wrapper's name.
+    `options` lists the options with a value, and `arguments` is the number of arguments. `why` tells the user how to
+    replace the wrapper's effect; it is empty if the wrapper can be removed without a loss. If `commands` is not empty,
+    one of these subcommands must follow the wrapper's name.
     """
 
     options: frozenset[str] = frozenset()
@@ -73,7 +74,10 @@ CONTAINERS = {
 
 
 class Wrapper(Struct, frozen=True):
-    """A wrapper in a command: its name, the indexes of its first word and of the word after it, and its parts."""
+    """A wrapper in a command: its name, its options and its arguments.
+
+    `start` is the index of its first word, and `stop` the index of the first word after it.
+    """
 
     name: str
     start: int
@@ -87,7 +91,10 @@ class Wrapper(Struct, frozen=True):
 
 
 class Chain(Struct, frozen=True):
-    """What precedes a command's program: the wrappers, whether there is a starter of ranks, and the program's index."""
+    """The words before the program in a command: wrappers, and perhaps a program that starts ranks.
+
+    `program` is the index of the program.
+    """
 
     wrappers: tuple[Wrapper, ...]
     has_starter: bool
@@ -95,7 +102,7 @@ class Chain(Struct, frozen=True):
 
 
 def chain(words: Sequence[str]) -> Chain:
-    """Remove the wrappers and the starters from the beginning of a command."""
+    """Remove the wrappers, and the programs that start ranks, from the beginning of a command."""
     found: list[Wrapper] = []
     place, has_starter = 0, False
     while place < len(words):

@@ -1,9 +1,9 @@
-"""Find credentials in commands that log in, either as a positional argument or as the value of a short option.
+"""Find credentials in commands that log in: a positional argument, or the value of a short option.
 
-No option's name tells that such an argument is secret (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the
-programs that people use in job scripts, each with its secret arguments. The list was not compared with each program's
-help. If this list lacks a program, its arguments can become visible only if the import carries its command over:
-messages show commands that are left out without their arguments.
+No name in the command shows that these arguments are secret (`mysql -pPASSWORD`, `wandb login KEY`). So this module
+lists the programs that people use in job scripts, each with its secret arguments. The list was not compared with each
+program's help. If a command uses a program that is not in the list, and the import keeps the command, the values file
+shows the secret. If the command is left out, messages do not show its arguments.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from msgspec import Struct
 
 
 class Login(Struct, frozen=True):
-    """A command that logs in: the words after the program, its secret options, and its first secret argument.
+    """A command that logs in: the words after the program's name, and the options whose values are secret.
 
-    `first` is the number of arguments before the first secret argument; None if no argument is secret. With `named`,
-    the first secret argument must follow an argument that is the name of a credential.
+    `first` is the number of positional arguments before the first secret one; None if no positional argument is secret.
+    If `named` is true, the argument before the secret one must be the name of a credential.
     """
 
     words: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word of the command that continues at this index, without quotes."""
+    """Yield start and end of each remaining word of a command, from this index on, without quotes."""
     for _ in range(MOST):
         word = WORD.match(text, place)
         if not word:

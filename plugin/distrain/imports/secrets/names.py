@@ -1,4 +1,4 @@
-"""Distinguish names and plain values from texts that may be credentials."""
+"""Distinguish names and ordinary values from texts that may be credentials."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ OF_VALUE = re.compile(
 
 
 def has_parts(words: str, pattern: re.Pattern[str]) -> bool:
-    """Tell whether each letter and digit of a text is in a part that matches the pattern."""
+    """Split a text into runs of letters and digits, and tell whether each run matches the pattern."""
     return all(map(pattern.fullmatch, PARTS.findall(words)))

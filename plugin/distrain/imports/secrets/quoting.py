@@ -53,7 +53,7 @@ SUB_COMMANDS = {
 
 
 def command(words: Sequence[str]) -> str:
-    """Return a command that is left out: its program and known sub-command, and … for all other words.
+    """Return the short form of a command for a message: the program, its known sub-command, and … for all other words.
 
     For a command that only sets variables, the names of the variables are shown.
     """
@@ -74,7 +74,7 @@ def _variable(name: str) -> str:
 
 
 def line(text: str) -> str:
-    """Return the command of a text that is not split into words."""
+    """Return the short form of a command line for a message: the program, its known sub-command, and … for the rest."""
     return command(text.split()) if text.split() else REST
 
 

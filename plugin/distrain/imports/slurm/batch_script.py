@@ -31,7 +31,10 @@ def is_batch_script(text: str) -> bool:
 
 
 def options_of(text: str, origin: str) -> dict[str, Any]:
-    """Return the options of the #SBATCH lines and, as "script", the text; raise ValuesError for a job array."""
+    """Return the options of the #SBATCH lines, and the script's text under the key "script".
+
+    Raise ValuesError for a job array.
+    """
     found = {entry.name: entry for entry in entries(text, origin)}
     if "array" in found:
         line = found["array"].line
@@ -45,7 +48,7 @@ def options_of(text: str, origin: str) -> dict[str, Any]:
 
 
 def read_slurm(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a batch script; raise ValuesError if an amount is invalid."""
+    """Convert a batch script to values of the chart; raise ValuesError if an amount is invalid."""
     ledger = Ledger(data)
     draft = Draft(ledger, release_name(ledger.get(("job-name",), "run1")), origin=origin)
     draft.credentials.secret = f"{draft.name}-credentials"
@@ -67,7 +70,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _left_out(draft: Draft, script: str) -> None:
-    """List as left out the options that become no value of the chart, and the options that a later line overrides."""
+    """Report options as not imported if the chart has no value for them, or if a later line overrides them."""
     found = entries(script, draft.origin)
     last = {entry.name: entry for entry in found}
     for entry in found:
@@ -92,7 +95,7 @@ def _kind(draft: Draft, script: str) -> None:
 
 
 def _time(draft: Draft) -> None:
-    """Carry over the time limit. A script without a time limit becomes a run without one."""
+    """Set the time limit of the run. A script without a time limit becomes a run without one."""
     limit = str(draft.ledger.get(("time",), ""))
     if seconds := _seconds(limit):
         draft.carry(("job", "activeDeadlineSeconds"), seconds, ("time",), why=limit)
@@ -120,7 +123,7 @@ def _seconds(text: str) -> int:
 
 
 def _image(draft: Draft, script: str) -> None:
-    """Carry over the image that pyxis names as registry#image:tag."""
+    """Set the image that pyxis names as registry#image:tag."""
     option = str(draft.ledger.get(("container-image",), ""))
     if name := option or _of_srun(script):
         carry_image(draft, name, "container-image")

@@ -1,4 +1,4 @@
-"""Carry over what wraps the program of a Slurm batch script: the image of its container, its variables, numactl."""
+"""Convert what surrounds the program in a Slurm batch script: its container's image, its variables, numactl."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ FOLDERS = {"pwd", "cwd", "cd", "w"}
 
 
 def carry_wrapper(draft: Draft, wrapper: Wrapper, shown: str, place: str) -> None:
-    """Set the values of a wrapper, whose text in messages is `shown`, and list the rest of the wrapper as left out."""
+    """Convert the variables or the container image of a wrapper (env, singularity and the like).
+
+    List the rest of the wrapper as left out. `shown` is the wrapper's text for messages.
+    """
     if wrapper.is_container:
         _carry_container(draft, wrapper, place)
     elif wrapper.name == "env":
@@ -61,7 +64,10 @@ def carry_image(draft: Draft, name: str, place: str) -> None:
 
 
 def without_image(draft: Draft) -> None:
-    """Set the placeholder for an image, which `check` refuses, if the script names none."""
+    """If the script names no image, set a placeholder as image.repository.
+
+    `helm distrain check` refuses the placeholder.
+    """
     if not draft.has(("image", "repository")):
         draft.choose(("image", "repository"), IMAGE, "a Slurm job has no image")
         draft.note("image.repository: a Slurm job has no image; name one with the program, and what the modules bring")

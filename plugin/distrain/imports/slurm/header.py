@@ -1,4 +1,4 @@
-"""Read the options in the #SBATCH lines of a Slurm batch script: sbatch(1) of Slurm 22.05."""
+"""Read the options in the #SBATCH lines of a Slurm batch script. The options are those of sbatch(1) in Slurm 22.05."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def _first(line: str) -> str:
 
 
 def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
-    """Yield number and options of each #SBATCH line before the first command.
+    """Yield the line number and the options of each #SBATCH line before the script's first command.
 
-    With `is_header=False`, yield the lines after it.
+    With `is_header=False`, yield those of each #SBATCH line after the first command.
     """
     is_before = True
     for number, line in enumerate(script.split("\n"), start=1):
@@ -125,7 +125,7 @@ def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
 
 
 def shown(name: str, value: str) -> str:
-    """Return an option for a message, with its value if that cannot be free text."""
+    """Return an option for a message, without its value if the value may be free text."""
     if not value:
         return name
     more = f"={quoting.value(value)}" if name in SHOWN and value != SET else ""

@@ -1,4 +1,7 @@
-"""For sbatch options that become no value, name what replaces them. Carry over the variables of --export."""
+"""Explain which options of sbatch have no value in the chart, and what replaces them.
+
+Convert the variables of --export.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ INSTEAD = {
 
 
 def carry_exported(draft: Draft, variables: str, place: str) -> None:
-    """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
+    """Set the variables that --export lists.
+
+    ALL and NONE have no effect, because no pod has the variables of sbatch's shell.
+    """
     for word in filter(None, variables.split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:

@@ -65,9 +65,9 @@ def carry_script(draft: Draft, script: str) -> None:
 
 
 def _carry_program(draft: Draft, place: int, script: str) -> None:
-    """Set `command` from the script's command at this index.
+    """Set the chart's `command` from the shell command at this index of the script.
 
-    Use all other commands for env and the list of left-out parts.
+    The script's other commands are converted to env, or reported as not imported.
     """
     script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
     commands = shell.commands(script) or []
@@ -92,7 +92,10 @@ def _carry_others(draft: Draft, commands: Sequence[Command], script: str) -> Non
 
 
 def _no_program(main: Command) -> str:
-    """Return why a command's program is not known: the container's image runs it, or none follows a wrapper."""
+    """Return why no program is found in a command.
+
+    For example, the command runs the program that a container image contains.
+    """
     words = [word.text for word in main.words]
     before = chain(words)
     name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
@@ -118,7 +121,7 @@ def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str
 
 
 def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
-    """List the commands that only printed something as left out. Show only the names of their programs."""
+    """If commands only print text, report them as not imported, and show only the names of their programs."""
     found = [
         (_line(each, script), each.words[0].text)
         for each in commands
@@ -132,7 +135,10 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
 
 
 def _no_shell(draft: Draft, script: str) -> None:
-    """Set the placeholder for a script of another language, which sbatch runs as the program itself."""
+    """Set a placeholder as command, because the import reads only scripts of sh and bash.
+
+    This script is in another language, such as Python. sbatch runs it with the interpreter in the script's first line.
+    """
     name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
     draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
     draft.drop("script", f"it is one of {name}, and the import reads sh and bash; put it into the image; {WRITE}")
@@ -140,7 +146,7 @@ def _no_shell(draft: Draft, script: str) -> None:
 
 
 def _beyond(draft: Draft, script: str) -> None:
-    """Set the placeholder if nothing of a script can be carried over, and name the reason and its line."""
+    """For a script that the import cannot split, set a placeholder as command, and name the line and the reason."""
     number, name = shell.obstacle(script)
     line = quoting.line(script.split("\n")[number - 1])
     draft.choose(("command",), [PROGRAM], f"line {number} has {name}")
@@ -152,7 +158,7 @@ def _beyond(draft: Draft, script: str) -> None:
 
 
 def _starts_ranks(command: Command) -> bool:
-    """Tell whether a command starts the program; `srun hostname` only prints."""
+    """Tell whether a command starts the program of the ranks. `srun hostname` does not: it only prints."""
     words = [word.text for word in command.words]
     before = chain(words)
     return before.has_starter and words[before.program : before.program + 1] not in [[name] for name in SILENT]
@@ -168,14 +174,14 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
 
 
 def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
-    """Set the placeholder for a command whose program cannot be identified."""
+    """Set a placeholder as command, because the program in the script's main command cannot be identified."""
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), f"{why}; write the program as command")
     draft.note(f"command: {WRITE}")
 
 
 def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
-    """Return the commands before the program that the program needs: cd, and commands that set its variables."""
+    """Return the commands on which the program depends: cd, and commands that set variables which the program uses."""
     names = set(REFERENCE.findall(_without_starter(main, script)))
     found: list[Command] = []
     for command in reversed(commands[: commands.index(main)]):
@@ -199,7 +205,7 @@ def _without_starter(main: Command, script: str) -> str:
 
 
 def _is_literal(command: Command, script: str) -> bool:
-    """Tell whether a command sets variables to values that contain no variables, so that env can hold them."""
+    """Tell whether a command sets variables to literal texts, which can be set in env instead."""
     return bool(assignments(command)) and not re.search(r"[$`]", _text(command, script))
 
 
@@ -225,7 +231,7 @@ def _is_setup(command: Command) -> bool:
 
 
 def _words(command: Command, script: str, setup: str) -> list[str]:
-    """Return the command's words; a command that needs a shell stays a script, as `bash -c SCRIPT`."""
+    """Return the words of the command; if the command needs a shell, return `bash -c` and the command's text."""
     line = _text(command, script)
     words = [word.text for word in command.words]
     start = chain(words).program
@@ -241,7 +247,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:
-    """Carry over a command that sets a variable; list any other command as left out."""
+    """Set the variable in env if the command sets a variable; report any other command as not imported."""
     if words := assignments(command):
         for word in words:
             _variable(draft, word, place)

@@ -1,4 +1,4 @@
-"""Carry over the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
+"""Convert the size of a Slurm job: nodes, and the GPUs, CPUs and memory of a node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def carry_size(draft: Draft) -> None:
 
 
 def _nodes(draft: Draft, total: int, per_node: int) -> tuple[int, str]:
-    """Return the number of nodes. If the script does not set it, also return the options from which it is computed."""
+    """Return the number of nodes.
+
+    If the script does not set this number, also return the options from which it is computed.
+    """
     if draft.ledger.get(("nodes",)) is not None:
         return _whole(draft, "nodes"), ""
     if total and per_node:
@@ -65,7 +68,7 @@ def _whole(draft: Draft, key: str) -> int:
     least = _thousands(number[1], number[2]) if number else 0
     if not number or least < 1 or (number["more"] and key != "nodes"):
         given = "has no value" if found == SET else f"is {quoting.value(found)}"
-        words = f"{given}, and a job needs a whole number above 0; write one there"
+        words = f"{given}, but must be a whole number above 0; correct it"
         raise ValuesError(f"{_place(draft, key)}: {words}")
     if number["most"] and _thousands(number["most"], number["unit"]) < least:
         words = f"is {quoting.value(found)}, a range whose end is below its beginning; correct it there"
@@ -80,21 +83,21 @@ def _thousands(digits: str, unit: str) -> int:
 
 
 def _place(draft: Draft, key: str) -> str:
-    """Return the source, the line and the name of an option."""
+    """Return the place of an option as text for messages: the source, the line number and the option's name."""
     line = next(entry.line for entry in reversed(entries(str(draft.ledger.get(("script",))), "")) if entry.name == key)
     return f"{draft.origin}: line {line}: #SBATCH --{key}"
 
 
 def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
-    """Carry over the GPUs of a node from any of Slurm's options for GPUs."""
+    """Set the GPUs of a node from any of Slurm's options for GPUs."""
     for key, share in (("gpus-per-node", 1.0), ("gres", 1.0), ("gpus", 1 / nodes), ("gpus-per-task", tasks)):
         found = [*_gpu_counts(draft, key)]
         if not found:
             continue
         gpus = sum(number for number, _ in found) * share
         if abs(gpus - round(gpus)) > 1e-9:
-            words = f"is {quoting.value(draft.ledger.get((key,)))}, which gives each of {nodes} nodes no whole number"
-            raise ValuesError(f"{_place(draft, key)}: {words} of GPUs; ask for another number there")
+            words = f"is {quoting.value(draft.ledger.get((key,)))}, so the GPUs of each of {nodes} nodes would"
+            raise ValuesError(f"{_place(draft, key)}: {words} not be a whole number; ask for another number of GPUs")
         draft.carry(("workers", "gpus"), round(gpus), (key,))
         for _, kind in found:
             if kind:

@@ -1,1 +1,1 @@
-"""Name what prevents a run from continuing, and the next step."""
+"""Say what prevents a run from continuing, and what the user should do."""

@@ -1,4 +1,4 @@
-"""Choose the next step for a run that a queue holds back, from the queue's message.
+"""If a queue holds a run back, find out from the queue's message what the user should do.
 
 Kueue's messages come from the condition QuotaReserved (pkg/controller/core/workload_controller.go and
 pkg/scheduler/flavorassigner in its sources) and from admission checks. Volcano's messages come from events of its
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-# Parts of messages, each with the next step for the user.
+# Parts of messages, each with what the user should do.
 ADVICE = (
     (r"LocalQueue \S+ doesn't exist", "create the LocalQueue in this namespace, or correct gang.queue"),
     (r"ClusterQueue \S+ doesn't exist", "the queue names a ClusterQueue that does not exist: ask those who run Kueue"),
@@ -38,7 +38,7 @@ NO_WORDS = f"{WAIT}; if it never says why, it does not run, or does not manage t
 
 
 def next_step(words: str, smaller: str, flags: str) -> str:
-    """Return the next step that suits the message of the queue.
+    """Return what the user should do, judging by the message of the queue.
 
     `smaller` is the command that makes the run smaller. `flags` make kubectl use the namespace.
     """

@@ -20,9 +20,11 @@ PODS = ("pods", "count/pods")
 
 
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step. `told` are the lists in the API server's answer, and `pods` are the run's pods.
+    """Return what the user should do.
 
-    Raises QuantityError if an amount in the API server's answer is not a quantity.
+    `told` has the amounts in the API server's answer: requested, used and limited.
+
+    `pods` are the run's pods. Raises QuantityError if an amount in the API server's answer is not a quantity.
     """
     requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
     exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]
@@ -50,7 +52,10 @@ def _least(job: Job) -> list[tuple[PodRole, int]]:
 
 
 def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
-    """Return how much of a quota's resource the pods need. Limits count as 0, because they are not computed here."""
+    """Return how much of a quota's resource the pods need.
+
+    Return 0 for a quota on limits, because limits are not computed here.
+    """
     if name in PODS:
         return sum(number for _, number in roles)
     return sum(number * role.request.get(_resource(name), 0) for role, number in roles if "limits." not in name)

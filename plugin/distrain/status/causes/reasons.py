@@ -1,6 +1,6 @@
 """Find the first cause for the phase of a run, and what to do next.
 
-`progress` finds the causes that `install --wait` uses as well.
+The package `progress` finds the causes that `install --wait` reports, too.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ NOT_KNOWN = "no reason is known yet"
 
 
 class Reason(Struct, frozen=True):
-    """Why a run is in its phase, and the next step. Either may be empty."""
+    """Why a run is in its phase (`why`), and what the user should do (`next`). Either may be empty."""
 
     why: str = ""
     next: str = ""
 
 
 class Place(Struct, frozen=True):
-    """The names and flags that commands in a next step contain."""
+    """The release's name and the flags for the commands that messages suggest to the user."""
 
     release: str
     helm_flags: str
@@ -76,8 +76,8 @@ class Evidence(Struct, frozen=True):
     """What is known about a run, from which the reason for its phase is found.
 
     `held` says why a queue or a gang scheduler holds the run back, if this is known. `claims` are the claims that are
-    not bound to a volume. `stall` says why the run has made no step for a long time. `healed` are the ends of
-    containers before the last step; see `failures.ends_of`. `now` is in seconds since 1970.
+    not bound to a volume. `stall` says why the run has made no step for a long time. `healed` are ends of containers
+    before the last step, from which the run has recovered; see `failures.ends_of`. `now` is in seconds since 1970.
     """
 
     found: JobState
@@ -161,7 +161,7 @@ def _of_rescale(phase: Phase) -> Reason:
 
 
 def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
-    """If a reason has no next step, add one: to look at the log, or at the pod that does not run."""
+    """If a reason does not say what the user should do, add it: to look at the log, or at the pod that does not run."""
     if reason.next or not found.pods:
         return reason
     waiting = next((pod.metadata.name for pod in found.pods if not runs(pod)), "")
@@ -170,7 +170,7 @@ def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
 
 
 def _cause(evidence: Evidence, place: Place) -> Reason:
-    """Return the first cause that prevents a pod from running, in the order in which causes lead to each other."""
+    """Return the first cause that prevents a pod from running. A cause comes before the causes that follow from it."""
     found, job = evidence.found, evidence.job
     lacks = lacks_pods(found.pods, job)
     if lost := ends.lost_nodes(found.leaving):
@@ -198,7 +198,10 @@ def _cause(evidence: Evidence, place: Place) -> Reason:
 
 
 def _of_pods(evidence: Evidence, place: Place) -> Iterator[Cause]:
-    """Yield why pods do not run. The scheduler, kubelet and the controllers that end pods say this."""
+    """Yield the causes that keep pods from running.
+
+    The scheduler, kubelet and the controllers that end pods report these causes.
+    """
     found = evidence.found
     where = unscheduled.Place(place.kubectl_flags, place.smaller)
     ended = (ends.cause_of(pod) for pod in unreplaced(found.pods, evidence.job))

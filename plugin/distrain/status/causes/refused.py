@@ -100,7 +100,7 @@ RULES = (
 
 
 def cause_of(events: Iterable[kube.Event], smaller: str, pods: Sequence[kube.Pod], job: Job) -> Cause | None:
-    """Return why the API server refuses pods, from the newest event that says so. Return None if no event does.
+    """Return why the API server refuses pods, from the newest event that says so. Return None if no event says why.
 
     `smaller` is the command that makes the run smaller, and `pods` are the run's pods.
     """
@@ -122,7 +122,10 @@ def _explained(message: str, smaller: str) -> Cause | None:
 
 
 def _of_quota(told: re.Match[str], then: str, smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step for an exceeded quota. Return `then` if an amount in the answer is not a quantity."""
+    """Return what the user should do about an exceeded quota.
+
+    If an amount in the API server's answer cannot be parsed, return `then`.
+    """
     with contextlib.suppress(QuantityError):
         return quota_advice.next_step(told.groupdict(), smaller, pods, job)
     return then

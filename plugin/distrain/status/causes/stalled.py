@@ -59,7 +59,8 @@ HELD = (
     (r"Timed out waiting (?P<time>\d+ ?ms) for \w+ operation to complete", "a rank has waited {time} for another one"),
     (r"watchdog (?:thread )?(?:got|is) stuck|Heartbeat monitor timed out", "a rank hangs, says NCCL's watchdog"),
 )  # fmt: skip
-# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with the next step.
+# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with what the user
+# should do.
 UNANSWERED = (
     (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if this lasts, check the DNS"),
     (r"\(the name server does not answer\)", "check the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),
@@ -73,8 +74,8 @@ UNANSWERED = (
 class Ranks(Struct, frozen=True):
     """The pods of a run and their logs. The first log contains the newest step, if any log contains one.
 
-    `tails` are the last log lines of pods that are not among the `speakers`. `slots` is the number of ranks per worker,
-    if the ranks are numbered worker by worker, as mpirun does.
+    `logs` are the logs of the `speakers`: the launcher, or the first workers. `tails` are the last log lines of other
+    pods. `slots` is the number of ranks per worker, if the ranks are numbered worker by worker, as mpirun does.
     """
 
     pods: Sequence[kube.Pod]
@@ -121,7 +122,7 @@ def cause_of(ranks: Ranks, now: float, logs: str) -> Cause | None:
 
 
 def limit_of(log: TimedLog, since: float, now: float) -> float:
-    """Return after how many seconds without a step line a run counts as stalled."""
+    """Return the limit: a run is stalled if it logs no step line for so many seconds."""
     if log.last is None:
         return LONGEST
     pauses = [seconds for pair in pairwise(log.steps) if (seconds := _seconds(*pair)) is not None]
@@ -131,9 +132,9 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the limit if a rank waits for the others.
+    """Return after how many seconds without a step a run is stalled, if one rank waits for the others.
 
-    Return None if it may wait, because a rank compiles, saves or evaluates.
+    Return None if waiting may be normal, because a rank compiles, saves or evaluates.
     """
     if log.last is None:
         return LATE_START
@@ -151,7 +152,7 @@ def _is_busy(log: TimedLog, last: Progress) -> bool:
 def _evaluates(steps: Sequence[Progress]) -> bool:
     """Tell whether the next step line would be the first one after the end of an epoch.
 
-    If the log contains an earlier end of an epoch, the pauses in the log already include such a pause.
+    If the log contains the end of an earlier epoch, return False, because the limit already allows for such a pause.
     """
     epochs = [each.epoch for each in steps if each.epoch is not None]
     if len(epochs) < 2:
@@ -190,7 +191,7 @@ def _median(numbers: Sequence[float]) -> float:
 
 
 def _started(ranks: Ranks) -> float | None:
-    """Return the time at which the last container started, or the program in it."""
+    """Return when the run last started: the newest start of a container, or of the program in a container."""
     told = [last_time(log, START) for log in ranks.logs]
     born = [_born(pod) for pod in ranks.pods]
     return max((each for each in (*told, *born) if each is not None), default=None)
@@ -218,9 +219,9 @@ def _who(ranks: Ranks, since: float, now: float) -> str:
 
 
 def _held(ranks: Ranks, pod: kube.Pod, log: TimedLog, since: float) -> str:
-    """Return what the pod's log says about ranks that wait for others, since the last step.
+    """Return what the pod's log says, since the last step, about ranks that wait for others.
 
-    Empty if it says nothing.
+    If the log says nothing, return an empty text.
     """
     text = after_last_step(log.text)
     for pattern, words in HELD:
@@ -264,5 +265,5 @@ def _first_of(pods: Sequence[kube.Pod]) -> str:
 
 
 def next_step(waits: str) -> str:
-    """Return the next step for what the launcher waits for, or an empty text if none is known."""
+    """Return what the user should do about what the launcher waits for. Return an empty text if this is unknown."""
     return next((then for fragment, then in UNANSWERED if re.search(fragment, waits)), "")

@@ -33,7 +33,10 @@ def of_job(job: kube.Workload, kind: str, now: float, kubectl_flags: str) -> Cau
 
 
 def of_pods(leaving: Sequence[kube.Pod], now: float, kubectl_flags: str) -> Cause | None:
-    """Return the first pod whose deletion is late: its successor cannot be created. Return None if there is none."""
+    """If the deletion of a pod is late, return this as the cause, because the pod's successor cannot be created before.
+
+    Return None if no deletion is late.
+    """
     for pod in leaving:
         due, name = seconds_of(pod.metadata.deletion_timestamp), pod.metadata.name
         if due is not None and now - due > LATE_SECONDS:

@@ -1,4 +1,4 @@
-"""Explain the scheduler's message about a pod that has no node, and say the next step.
+"""Explain the scheduler's message about a pod that has no node, and say what the user should do.
 
 The messages come from kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), from its
 preemption (pkg/scheduler/framework/preemption), and from coscheduling in scheduler-plugins.
@@ -32,7 +32,7 @@ GANG = ("PodGroup", "sibling pods", "podGroup")
 # DecimalSI}.
 GAP = re.compile(r"resource gap: map\[(?P<lacks>[^\]]*)\]")
 LACK = re.compile(r"(?P<resource>[\w./-]+):\{\{(?P<number>\d+) (?P<scale>-?\d+)\}")
-# Patterns for the scheduler's messages, each with the next step for the user.
+# Patterns for the scheduler's messages, each with what the user should do.
 ADVICE = (
     (
         r"taints? \{node\.kubernetes\.io/(?:not-ready|unreachable)",
@@ -79,7 +79,7 @@ ADVICE = (
 
 
 class Place(Struct, frozen=True):
-    """The parts of a next step: flags that make kubectl use the namespace, and the command for a smaller run."""
+    """Parts of the advice to the user: kubectl's flags for the namespace, and the command for a smaller run."""
 
     kubectl_flags: str
     smaller: str

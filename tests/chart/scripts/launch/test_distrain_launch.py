@@ -261,8 +261,8 @@ def test_image_without_mpirun_is_reported_before_waiting(bench: Bench) -> None:
         ),
         pytest.param(
             "--rsh=kubexec",
-            "/etc/mpi/kubexec.sh: No such file or directory; the operator should mount it into the "
-            "launcher of an MPIJob v1 ",
+            "/etc/mpi/kubexec.sh: No such file or directory; the operator should mount this file "
+            "into the launcher of an MPIJob v1 ",
             id="kubexec",
         ),
     ],

@@ -116,15 +116,15 @@ def test_archive_is_what_the_trainer_builds() -> None:
 CASES = [
     pytest.param(
         ["trainer.install={boto3}"],
-        'trainer.install: "boto3" would be installed with the trainer that the chart delivers, but trainer.delivery is '
-        "image; set it to chart, or build an image that holds the package",
+        'trainer.install: "boto3" can only be installed if the chart delivers the trainer, but trainer.delivery is '
+        "image; set trainer.delivery to chart, or build an image that contains the package",
         [*STOCK, "trainer.install={boto3}"],
         id="install-into-an-image-with-the-trainer",
     ),
     pytest.param(
         [*STOCK, "command={python3}"],
-        "trainer.delivery: is chart, but command is set, which runs instead of the trainer; set trainer.delivery to "
-        "image",
+        "trainer.delivery: is chart, but command is set and runs instead of the trainer, so there is nothing to "
+        "deliver; set trainer.delivery to image",
         ["command={python3}"],
         id="own-program",
     ),

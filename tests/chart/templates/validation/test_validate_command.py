@@ -34,8 +34,8 @@ def test_program_that_starts_ranks_is_refused_with_two_ways_out(
 ) -> None:
     message = refusal(helm, *_set(command, more))
 
-    assert f"distrain: command: {starter} starts ranks, but distrain starts every rank itself, with this" in message
-    ways = f"leave out {starter} and its options{place}, or start it from your own script if each rank has to start"
+    assert f"distrain: command: {starter} starts ranks, but distrain starts every rank itself: it runs" in message
+    ways = f"leave out {starter} and its options{place}, or call it in your own script if each rank has to start"
     assert ways in message
 
 

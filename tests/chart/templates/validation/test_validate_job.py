@@ -163,7 +163,7 @@ CASES = {
     ),
     "clean-none-of-plain": (
         (PLAIN, "job.cleanPodPolicy=None"),
-        "job.cleanPodPolicy: is `None`, but with job.kind Plain the workers always end with the job",
+        "job.cleanPodPolicy: is `None`, but job.kind Plain supports only `Running`: the workers always",
         ("job.cleanPodPolicy=None",),
     ),
     "live-tfjob": (
@@ -292,7 +292,7 @@ CASES = {
     ),
     "form-of-another-kind": (
         (MASTER,),
-        "job.elastic: is false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
+        "job.elastic: is false, but only a PyTorchJob uses this value, and this job is a MPIJob; --set job",
         (PYTORCH, MASTER),
     ),
     "live-under-kueue": (

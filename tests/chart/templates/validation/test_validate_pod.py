@@ -49,8 +49,8 @@ CASES = {
     ),
     "rdma-under-baseline": (
         ("network.rdma.resource=rdma/hca", "podSecurity=baseline"),
-        'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids; '
-        "--set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes",
+        'network.rdma.resource: "rdma/hca" adds the capability IPC_LOCK to the pods, which podSecurity baseline '
+        "forbids; --set podSecurity=privileged, or, if the nodes set no limit on locked memory, request the resource",
         ("network.rdma.resource=rdma/hca", PRIVILEGED),
     ),
     "host-network-under-restricted": (
@@ -136,7 +136,7 @@ CASES = {
     ),
     "two-schedulers": (
         ("workers.podSpec.schedulerName=mine", "gang.scheduler=volcano"),
-        'workers.podSpec.schedulerName: "mine", but gang.scheduler volcano places all pods of the job; remove one',
+        'workers.podSpec.schedulerName: is "mine", but with gang.scheduler volcano one scheduler places all pods',
         ("workers.podSpec.schedulerName=mine",),
     ),
     "env-of-network": (

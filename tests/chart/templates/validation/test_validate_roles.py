@@ -27,8 +27,8 @@ CASES = {
     ),
     "gpus-that-no-rank-would-use": (
         "workers: {gpus: 0, resources: {limits: {nvidia.com/gpu: 2}}}",
-        "workers.resources.limits.nvidia.com/gpu: is 2, but workers.gpus is 0, and the number of ranks follows from "
-        "workers.gpus; --set workers.gpus=2, and remove it here",
+        "workers.resources.limits.nvidia.com/gpu: is 2, but workers.gpus is 0, so no rank would use these GPUs; "
+        "--set workers.gpus=2, and remove this request",
         "{workers: {gpus: 0, resources: {limits: {nvidia.com/gpu: 0}}}, launcher: {resources: {limits: "
         "{nvidia.com/gpu: 1}}}}",
     ),
@@ -82,8 +82,8 @@ CASES = {
     ),
     "devices-at-the-top-without-a-limit": (
         "resources: {requests: {example.com/nic: 1}}",
-        "resources.requests.example.com/nic: is 1 without a limit, which Kubernetes refuses; write it under "
-        "resources.limits instead",
+        "resources.requests.example.com/nic: is 1 without a limit, but Kubernetes requires a limit for this "
+        "resource; write it under resources.limits instead",
         "resources: {limits: {example.com/nic: 1}}",
     ),
     "gpus-at-the-top-of-a-launcher-that-would-get-ranks": (
@@ -100,8 +100,8 @@ CASES = {
     ),
     "devices-without-a-limit": (
         "workers: {resources: {requests: {vpc.amazonaws.com/efa: 4}}}",
-        "workers.resources.requests.vpc.amazonaws.com/efa: is 4 without a limit, which Kubernetes refuses; write it "
-        "under workers.resources.limits instead",
+        "workers.resources.requests.vpc.amazonaws.com/efa: is 4 without a limit, but Kubernetes requires a "
+        "limit for this resource; write it under workers.resources.limits instead",
         "workers: {resources: {limits: {vpc.amazonaws.com/efa: 4}}}",
     ),
     "hugepages-with-another-limit": (
@@ -171,7 +171,7 @@ CASES = {
     ),
     "gang-and-scheduler": (
         "{gang: {scheduler: volcano}, launcher: {schedulerName: mine}}",
-        'launcher.schedulerName: "mine", but gang.scheduler volcano places all pods of the job; remove one of the two',
+        'launcher.schedulerName: is "mine", but with gang.scheduler volcano one scheduler places all pods of the job',
         "launcher: {schedulerName: mine}",
     ),
     "user-of-a-role": (
@@ -234,8 +234,8 @@ CASES = {
     ),
     "native-sidecar-of-an-old-operator": (
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b, restartPolicy: Always}]}",
-        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 ignores this field, so the job "
-        "would wait until the container ends",
+        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 ignores this field, so the "
+        "container would not run as a sidecar, and the main container would start only after it has ended",
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b}]}",
     ),
     "container-of-the-top-in-another-list": (

@@ -68,8 +68,8 @@ CASES = (
         Said(
             "Failed",
             "data.uri: s3://cluster-tests/nothing holds nothing",
-            "put MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards (images "
-            "and shards may also be below train/ and val/) there, or correct data.uri",
+            "correct data.uri, or put there MNIST-format idx .gz files, one folder of .jpg or .png images per class, "
+            "or .tar shards (images and shards may also be in train/ and val/)",
         ),
         {"data.uri": "s3://cluster-tests/nothing", **ONCE},
         trains=True,

@@ -37,7 +37,7 @@ def test_number_of_gpus_that_is_not_whole_is_refused(amount: Any) -> None:
         drafted(mpi_job(worker={"resources": {"limits": {"nvidia.com/gpu": amount}}}))
 
     place = "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].resources.limits[nvidia.com/gpu]"
-    words = f"job.yaml: {place}: is {amount}, and a worker has a whole number of GPUs; write one there"
+    words = f"job.yaml: {place}: is {amount}, but the GPUs of a worker must be a whole number; correct it"
     assert refusal.value.messages == (words,)
 
 

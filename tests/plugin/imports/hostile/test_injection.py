@@ -79,5 +79,5 @@ def _is_refused_or_quoted(place: str, source: str) -> bool:
 )
 @pytest.mark.parametrize("name", ["x; touch pwned", "x\\ninjected", "Team", "a.b", "-a", "x" * 64])
 def test_namespace_that_no_cluster_has_is_refused(source: str, name: str) -> None:
-    with pytest.raises(ValuesError, match=r"namespace: is .*; a namespace's name has lower case letters, digits and -"):
+    with pytest.raises(ValuesError, match=r"namespace: is .*, which is not a valid name; use at most 63"):
         read(find_job(source % name, FILE), FILE)

@@ -252,7 +252,7 @@ def test_claim_of_arena_may_be_read_only_and_a_later_one_of_its_name_counts() ->
 
 
 def test_number_of_gpus_of_arena_that_is_not_whole_is_refused() -> None:
-    with pytest.raises(ValuesError, match=r"job\.yaml: gpus: is 2x, and a worker has a whole number of GPUs"):
+    with pytest.raises(ValuesError, match=r"job\.yaml: gpus: is 2x, but the GPUs of a worker must be a whole number"):
         draft_of("arena submit mpi --image a/b:1 --gpus 2x 'mpirun python a.py'")
 
 
@@ -284,28 +284,28 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("framework: {name: pytorch}", "framework.command: is missing; write the program of the learners there"),
         (
             "learners: 1.5\nframework: {name: pytorch, command: a}",
-            "learners: is 1.5, and a worker takes a whole number",
+            "learners: is 1.5, but must be a whole number",
         ),
         ("worker: {number: 3}", "master.args: is missing, so the master runs nothing"),
-        ("worker: {number: x}\nmaster: {args: [a]}", "worker.number: is 'x'; write a whole number there"),
+        ("worker: {number: x}\nmaster: {args: [a]}", "worker.number: is 'x', but must be a whole number"),
         ("ks generate openmpi a --secret b", "image: is missing; name the image there"),
         ("ks generate openmpi a\nks generate openmpi b", "has 2 lines `ks generate openmpi`; only one"),
-        ("ks generate openmpi 'a", "has a quote that is not closed"),
+        ("ks generate openmpi 'a", "contains an unclosed quote"),
         ("#!/bin/sh\n#SBATCH --array=0-9\n#SBATCH -N 1\na", "#SBATCH --array: makes many jobs of one script"),
         ("#!/bin/sh\n#SBATCH -a 1-3\na", "#SBATCH --array: makes many jobs of one script; import a script of one job"),
         ("#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 8\na", "#SBATCH hetjob: makes several groups of nodes"),
         (
             "#!/bin/sh\n#SBATCH -N 2 --gpus=5\na",
-            "#SBATCH --gpus: is 5, which gives each of 2 nodes no whole number of GPUs",
+            "#SBATCH --gpus: is 5, so the GPUs of each of 2 nodes would not be a whole number",
         ),
-        ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, which gives each of 4 nodes no whole number"),
-        ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, which gives each of 2 nodes"),
+        ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, so the GPUs of each of 4 nodes would not be"),
+        ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, so the GPUs of each of 2 nodes"),
         ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, and a job needs"),
         ("#!/bin/sh\n#SBATCH -J 'a\na", "has a quote that is not closed; close it"),
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
-        ("arena submit sparkjob --image=a b", "arena submit sparkjob: is not read; write one of mpijob, mpi,"),
-        ("arena submit tf --image=a --workers=x b", "--workers: is x; write a whole number there"),
+        ("arena submit sparkjob --image=a b", "arena submit sparkjob: cannot be imported; use one of mpijob, mpi"),
+        ("arena submit tf --image=a --workers=x b", "--workers: is x, but must be a whole number; correct it"),
         ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",

@@ -106,7 +106,7 @@ def test_amount_that_is_no_whole_number_is_refused_with_its_line(name: str, numb
         draft_of(f"#!/bin/bash\n#SBATCH -p gpu\n#SBATCH --{name}={number}\nsrun python a.py", is_judged=False)
 
     known = name.replace("tasks-per", "ntasks-per") if name == "tasks-per-node" else name
-    words = f"is {number}, and a job needs a whole number above 0; write one there"
+    words = f"is {number}, but must be a whole number above 0; correct it"
     assert refusal.value.messages == (f"{FILE}: line 3: #SBATCH --{known}: {words}",)
 
 
@@ -114,8 +114,8 @@ def test_amount_that_is_no_whole_number_is_refused_with_its_line(name: str, numb
     ("options", "words"),
     [
         ("--nodes=4-2", "line 2: #SBATCH --nodes: is 4-2, a range whose end is below its beginning; correct it there"),
-        ("--ntasks=2-4", "line 2: #SBATCH --ntasks: is 2-4, and a job needs a whole number above 0"),
-        ("--nodes", "line 2: #SBATCH --nodes: has no value, and a job needs a whole number above 0; write one there"),
+        ("--ntasks=2-4", "line 2: #SBATCH --ntasks: is 2-4, but must be a whole number above 0"),
+        ("--nodes", "line 2: #SBATCH --nodes: has no value, but must be a whole number above 0; correct it"),
         ("--gpus=-1", "line 2: #SBATCH --gpus: is -1; write a whole number of GPUs there"),
         ("--gres=gpu:a100:-1", "line 2: #SBATCH --gres: is gpu:a100:-1; write a whole number of GPUs there"),
         ("--comment='of my", "line 2: #SBATCH --comment: has a quote that is not closed; close it"),

@@ -178,8 +178,8 @@ def test_hooks_and_what_stays_the_same_are_no_change() -> None:
     ("values", "then"),
     [
         ({"checkpoint": {"uri": "s3://runs"}}, "it goes on from its last checkpoint"),
-        ({"checkpoint": {"uri": ""}}, "it trains from the start, as no checkpoint outlives its pods"),
-        ({"command": ["a"]}, "it runs your command again"),
+        ({"checkpoint": {"uri": ""}}, "the new job trains from the start, because no checkpoint outlives its pods"),
+        ({"command": ["a"]}, "the new job runs your command again"),
     ],
 )
 def test_job_that_has_ended_is_not_left_at_nothing_changes(
@@ -189,7 +189,7 @@ def test_job_that_has_ended_is_not_left_at_nothing_changes(
 
     told = list(lines(plan("run1", before, replace(next_of(mpi_job()), values=values)), before, has_trainer=True))
 
-    again = f"run1: {words}. `helm uninstall run1 {FLAGS}` and install it anew, under the same name: {then}"
+    again = f"run1: {words}. `helm uninstall run1 {FLAGS}` and install the release again under the same name: {then}"
     assert told == ["run1: nothing changes", *([again] if words else [])]
 
 

@@ -28,29 +28,30 @@ def _priced(lost: Training | None, before: Before, **values: Any) -> Plan:
             Training(240, 600),
             PODS_ALONE,
             PODS_ALONE,
-            "all 240 steps, 10 min of training: the new job trains from the start, as no checkpoint outlives its pods",
+            "all 240 steps, 10 min of training: "
+            "the new job trains from the start, because no checkpoint outlives its pods",
             id="no-uri",
         ),
         pytest.param(
             Training(None, 45),
             PODS_ALONE,
             S3,
-            "all steps, of which the log tells none yet, 45 s of training: the new job trains from the start, as no "
-            "checkpoint outlives its pods",
+            "all steps, of which the log tells none yet, 45 s of training: the new job trains from the start, because "
+            "no checkpoint outlives its pods",
             id="no-step-yet",
         ),
         pytest.param(
             Training(240, 600, 200),
             S3,
             {**S3, "uri": "s3://others"},
-            "all 240 steps, 10 min of training: the new job trains from the start, as checkpoint.uri changes",
+            "all 240 steps, 10 min of training: the new job trains from the start, because checkpoint.uri changes",
             id="another-uri",
         ),
         pytest.param(
             Training(240, 600, 200),
             S3,
             {**S3, "resume": "never"},
-            "all 240 steps, 10 min of training: the new job trains from the start, as checkpoint.resume is never",
+            "all 240 steps, 10 min of training: the new job trains from the start, because checkpoint.resume is never",
             id="never",
         ),
         pytest.param(
@@ -115,8 +116,8 @@ def test_only_a_command_knows_what_of_it_is_lost(old: Object, new: Object, words
     ("checkpoint", "has_trainer", "words"),
     [
         (S3, True, "the new job goes on from the last checkpoint"),
-        (PODS_ALONE, True, "the new job trains from the start, as no checkpoint outlives its pods"),
-        ({**S3, "resume": "never"}, True, "the new job trains from the start, as checkpoint.resume is never"),
+        (PODS_ALONE, True, "the new job trains from the start, because no checkpoint outlives its pods"),
+        ({**S3, "resume": "never"}, True, "the new job trains from the start, because checkpoint.resume is never"),
         (S3, False, "the new job runs your command anew"),
     ],
 )
@@ -137,7 +138,7 @@ def test_last_step_is_read_from_the_trainers_lines() -> None:
     assert last_steps(["", log]) == (20, None)
     assert last_steps(["total images/sec: 651.2\n"]) == (None, None)
     assert last_steps([f"{log}checkpoint: saved 3-640 at step 10 (640 samples), 0.8 s, next in 95 s\n"]) == (20, 10)
-    assert last_steps(["resumed from 3-640: step 10, 640 samples, on 3 ranks (before 2)\n"]) == (None, 10)
+    assert last_steps(["resumed from 3-640: step 10, 640 samples, on 3 ranks (saved on 2)\n"]) == (None, 10)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
 
 
 def of_projected(path: str, projected: Projected) -> Iterator[str]:
-    """Validate a volume that has several sources."""
+    """Validate a projected volume, which has several sources."""
     yield from of_mode(f"{path}.defaultMode", projected.default_mode)
     taken: set[str] = set()
     for index, source in enumerate(projected.sources or ()):

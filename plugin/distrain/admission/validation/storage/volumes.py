@@ -20,7 +20,7 @@ FIRST_TYPES = (
 
 
 def of_volumes(path: str, volumes: Sequence[kube.Volume]) -> tuple[set[str], list[str]]:
-    """Return the names of the valid volumes, which containers can mount, and the messages about the other volumes."""
+    """Return the names of the valid volumes, which containers can mount, and the messages about the invalid volumes."""
     names: set[str] = set()
     found: list[str] = []
     for index, volume in enumerate(volumes):
@@ -86,7 +86,8 @@ def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
 def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:
     """Yield a message for a volume that has several types.
 
-    The API server accepts only the type that comes first in its own order.
+    If a volume has several types, the API server accepts the type that comes first in the API server's list of types,
+    and refuses the others.
     """
     types = volume.sources if isinstance(volume, kube.TemplateVolume) else []
     first = next((each for each in FIRST_TYPES if each in types), types[0] if types else "")
