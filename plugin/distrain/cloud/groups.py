@@ -161,7 +161,8 @@ def _too_small(needs: Needs, group: Group, zone: str) -> str:
     asked_for = sorted(needs.worker.request.items(), key=lambda each: (each[0] != needs.gpu_resource, each))
     short = [name for name, amount in asked_for if _lacks(has, name, amount)]
     others = [each.type for each in with_gpus(instance.provider) if _held(needs, each, zone, efa=efa)]
-    change = "change the workers' requests, nodeSelector or affinity, because no known type fits a worker"
+    known = f"known type of {provider_name(instance.provider)}"
+    change = f"change the workers' requests, nodeSelector or affinity, because a worker fits on no {known}"
     step = f"name one of {', '.join(others)}" if others else change
     if not short:
         return f"{FLAG}: the workers' affinity or nodeSelector excludes {instance.type}; {step}"

@@ -217,7 +217,7 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
         looked = "" if ground.is_assumed or not ground.images else f", and no node has {name}"
-        step = "replace the placeholder in image.repository, which `check` refuses"
+        step = "replace the placeholder in image.repository, which `helm distrain check` refuses"
         console.say(f"no --image was given{looked}; {step}")
     if ground.is_assumed and wish.gpus:
         amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"

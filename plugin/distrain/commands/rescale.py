@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
         # chart.
         there = there.partition("+")[0]
     if there != here:
-        words = f"{options.name} uses chart {there} and will be upgraded to chart {here}, with all changes between them"
+        words = f"{options.name} uses chart {there} and will get chart {here}, with all changes between them"
         console.say(f"warning: {words}; to use another chart, add --chart")
     with before_changes():
         full = all_values(request, current)

@@ -145,7 +145,7 @@ def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
 
 def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
     if found.compute <= 0:
-        words = f"exchanging gradients would take longer than a whole step of the recorded run ({seconds:.3g} s)"
+        words = f"the exchange of gradients would take longer than a whole step of the recorded run ({seconds:.3g} s)"
         raise ValuesError(f"{culprit} {words}; give the bandwidth that this run had")
 
 

@@ -29,6 +29,5 @@ def require(names: Sequence[str], what: str) -> None:
         return
     setup = os.path.realpath(SETUP)
     step = f"{setup} report" if os.path.exists(setup) else "pip install 'distrain[report]'"
-    raise LibraryError(
-        f"{what}: needs {', '.join(missing)}, which the plugin does not install by default; to install it, run `{step}`"
-    )
+    install = f"to install {'it' if len(missing) == 1 else 'them'}, run `{step}`"
+    raise LibraryError(f"{what}: needs {', '.join(missing)}, which the plugin does not install by default; {install}")

@@ -174,7 +174,9 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     assert words in outcome.err
 
 
-PLACEHOLDER = "distrain: no --image was given; replace the placeholder in image.repository, which `check` refuses"
+PLACEHOLDER = (
+    "distrain: no --image was given; replace the placeholder in image.repository, which `helm distrain check` refuses"
+)
 ASSUMED = "distrain: workers.cpu, workers.memory: 3 CPUs and 12Gi for each GPU are assumed; correct them for your nodes"
 
 

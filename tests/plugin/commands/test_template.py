@@ -142,7 +142,7 @@ def test_total_that_offline_cannot_spread_is_refused(
     monkeypatch.setenv("HELM_BIN", str(helm4))
 
     assert cli.run(["template", "--offline", "--set", "gpus=12"]) == 2
-    assert capsys.readouterr().err.endswith("; add --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
+    assert capsys.readouterr().err.endswith("; add --node-gpus N, the number of GPUs per node, or --snapshot FILE\n")
 
 
 @pytest.mark.parametrize(

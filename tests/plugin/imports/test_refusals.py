@@ -123,12 +123,13 @@ def _replicas(job: Job, role: str, number: object) -> Job:
     [
         (
             _without("Launcher"),
-            "spec.mpiReplicaSpecs.Launcher: found no launcher, but an MPIJob must have exactly one, which runs",
+            "spec.mpiReplicaSpecs.Launcher: found no launcher, but an MPIJob must have exactly one, which runs "
+            "mpirun; add a Launcher with 1 replica",
         ),
         (_without("Worker"), "spec.mpiReplicaSpecs: has Launcher and no Worker, so nothing would train; add it there"),
         (
             _replicas(mpi_job(), "Launcher", 2),
-            "found 2 launchers, but an MPIJob must have exactly one, which runs mpirun",
+            "found 2 launchers, but an MPIJob must have exactly one, which runs mpirun; set its replicas to 1",
         ),
         (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
         (

@@ -235,7 +235,7 @@ def test_record_whose_steps_are_shorter_than_the_stated_network_allows_is_refuse
     outcome = predict("--record", "./run1", "--between", "1")
 
     assert outcome.code == 2
-    slow = "exchanging gradients would take longer than a whole step of the recorded run (0.0731 s)"
+    slow = "the exchange of gradients would take longer than a whole step of the recorded run (0.0731 s)"
     words = f"--between: over --between 1 {slow}; give the bandwidth that this run had"
     assert outcome.err == f"distrain: {words}\n"
 

@@ -278,7 +278,7 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
 
-    assert outcome.err.startswith("distrain: warning: run1 uses chart 0.0.9 and will be upgraded to chart 0.1.0")
+    assert outcome.err.startswith("distrain: warning: run1 uses chart 0.0.9 and will get chart 0.1.0")
 
 
 @pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])

@@ -199,9 +199,15 @@ def test_model_that_keeps_its_arrays_is_accepted() -> None:
     ("now", "change"),
     [
         pytest.param({}, r"a is float32\[2\] before and absent after a training step", id="gone"),
-        pytest.param({"a": WEIGHT, "b": WEIGHT}, r"b is absent before and float32\[2\] after a training step", id="new"),
-        pytest.param({"a": Field("F64", (2,))}, r"a is float32\[2\] before and float64\[2\] after a training step", id="type"),
-        pytest.param({"a": Field("F32", (3,))}, r"a is float32\[2\] before and float32\[3\] after a training step", id="shape"),
+        pytest.param(
+            {"a": WEIGHT, "b": WEIGHT}, r"b is absent before and float32\[2\] after a training step", id="new"
+        ),
+        pytest.param(
+            {"a": Field("F64", (2,))}, r"a is float32\[2\] before and float64\[2\] after a training step", id="type"
+        ),
+        pytest.param(
+            {"a": Field("F32", (3,))}, r"a is float32\[2\] before and float32\[3\] after a training step", id="shape"
+        ),
     ],
 )
 def test_model_that_changes_its_arrays_is_refused(now: dict[str, Any], change: str) -> None:

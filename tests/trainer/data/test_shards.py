@@ -236,7 +236,9 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(shard_of(*GOOD, ("3.png", PNG), ("3.cls", b"10")))
     (tmp_path / "sizes.json").write_text('{"a.tar": 3}')
 
-    with pytest.raises(DataError, match=r"a\.tar: 3\.png is of class 10, but the data has 10 .*add --classes=11 or"):
+    with pytest.raises(
+        DataError, match=r"a\.tar: 3\.png is of class 10, but this run has only 10 .*add --classes=11 or"
+    ):
         go_through(config_of(tmp_path))
 
     go_through(config_of(tmp_path, classes=11))

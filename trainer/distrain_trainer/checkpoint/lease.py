@@ -72,7 +72,7 @@ class Lease:
                 else:
                     self.head = new
                     return
-        why = "the store refuses each write, because the file has changed since it was read"
+        why = "the store says at each write that the file has changed, although it was read again each time"
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} cannot be written: {why}")
 
     def require(self) -> None:
@@ -200,7 +200,7 @@ def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
 
 def _require_welcome(store: Store, head: Head, mine: Holder) -> None:
     if mine.shares_pods(head.retired):
-        raise FencedError(f"{store.value}: job {head.job} has taken over {store.uri}; this job must stop")
+        raise FencedError(f"{store.value}: job {head.job} has taken over {store.uri} from this job, which is over")
 
 
 def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:

@@ -290,8 +290,8 @@ def _class_number(content: bytes, name: str) -> int:
 def _require_class(sample: Sample, classes: int) -> None:
     if sample.label >= classes:
         raise DataError(
-            f"data.uri: {sample.name} is of class {sample.label}, but the data has {classes} classes, counted from 0; "
-            f"correct its .cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
+            f"data.uri: {sample.name} is of class {sample.label}, but this run has only {classes} classes, counted "
+            f"from 0; correct its .cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
         )
 
 

@@ -144,7 +144,7 @@ class Record(BackgroundWriter):
                 self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
             return
-        why = "the store refuses each write, because the file has changed since it was read"
+        why = "the store says at each write that the file has changed, although it was read again each time"
         raise UnavailableError(f"{store.value}: {store.path(self._name)} cannot be written: {why}")
 
     def _follow(self, new: list[Line]) -> list[Line]:

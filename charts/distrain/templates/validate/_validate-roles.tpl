@@ -31,7 +31,7 @@ Rules on values that can be set for every role, and on the top-level defaults of
 {{- if $workers.gpus -}}
 {{- printf "distrain: %s: workers.gpus sets it; remove it here\n" $path -}}
 {{- else if ne $count "0" -}}
-{{- printf "distrain: %s: is %s, but workers.gpus is 0, so no rank would use these GPUs; --set workers.gpus=%s, and remove this request\n" $path $count $count -}}
+{{- printf "distrain: %s: is %s, but workers.gpus is 0, so each worker would start only one rank; --set workers.gpus=%s, and remove this request\n" $path $count $count -}}
 {{- end -}}
 {{- end -}}
 {{- if and (has $section (list "" "workers")) $rdma (eq $name $rdma) -}}

@@ -127,7 +127,8 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
         found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
-        words = f"found {found}, but an MPIJob must have exactly one, which runs mpirun; set its replicas to 1"
+        step = "set its replicas to 1" if "Launcher" in names else "add a Launcher with 1 replica"
+        words = f"found {found}, but an MPIJob must have exactly one, which runs mpirun; {step}"
         raise ValuesError(f"{origin}: {path}.Launcher: {words}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):

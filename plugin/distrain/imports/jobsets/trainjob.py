@@ -17,6 +17,7 @@ from distrain.imports.jobsets.overrides import STEP, Role, carry_patches, carry_
 from distrain.imports.jobsets.policies import carry_claims, carry_metadata, carry_policies, note_labels
 from distrain.imports.jobsets.replicated_jobs import (
     NODE,
+    STEP_LABEL,
     ReplicatedJob,
     put_pods,
     read_jobs,
@@ -135,8 +136,8 @@ def _jobs_of(
             return trains, launcher
     if trains is None:
         words = (
-            f"has {', '.join(map(quoting.key, named))}, but none of these jobs is named node or has the "
-            "label trainjob-ancestor-step: trainer"
+            f"has {', '.join(map(quoting.key, named))}, but none of these jobs is named {NODE} or has the "
+            f"label {STEP_LABEL}: trainer"
         )
         step = "add that name or label to the job that trains"
         raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}; {step}")

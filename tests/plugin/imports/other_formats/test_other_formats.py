@@ -300,7 +300,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ),
         ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, so the GPUs of each of 4 nodes would not be"),
         ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, so the GPUs of each of 2 nodes"),
-        ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, and a job needs"),
+        ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, but must be a whole number above 0"),
         ("#!/bin/sh\n#SBATCH -J 'a\na", "has a quote that is not closed; close it"),
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
