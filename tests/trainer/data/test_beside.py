@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,43 @@ def test_fault_of_the_data_is_raised_at_its_batch(config: Config) -> None:
         pytest.raises((DataError, StorageError), match=r"^data\.uri: /.*(is damaged|has no class-)"),
     ):
         [*itertools.islice(batches, SAMPLES)]
+
+
+def test_fault_of_the_data_is_raised_again(config: Config) -> None:
+    dataset = load(config)
+    for path in Path(config.data).rglob("*.png"):
+        path.write_bytes(b"")
+
+    with ended(batches_from_beside(config, dataset, rank=0, ranks=1)) as batches:
+        errors = []
+        for _ in range(2):
+            with pytest.raises(DataError, match="is damaged") as at:
+                next(batches)
+            errors.append(at.value)
+
+    assert errors[0] is errors[1]
+
+
+def test_end_waits_for_a_thread_that_reads(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = batches_from_beside(config, load(config), rank=0, ranks=1)
+    assert isinstance(batches, BatchesFromBeside)
+    reads, done, close = threading.Event(), list[str](), batches._connection.close
+
+    def receive() -> None:
+        reads.set()
+        batches.process.wait()
+        done.append("read")
+        raise EOFError
+
+    monkeypatch.setattr(batches._connection, "recv", receive)
+    monkeypatch.setattr(batches._connection, "close", lambda: done.append("closed") or close())
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(next, batches)
+        assert reads.wait(60)
+        batches.end()
+
+    assert isinstance(reading.exception(), LostPeerError)
+    assert done == ["read", "closed"]
 
 
 def test_damaged_image_is_left_out_and_said(config: Config, capfd: pytest.CaptureFixture[str]) -> None:

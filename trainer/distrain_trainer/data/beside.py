@@ -44,6 +44,7 @@ from distrain_trainer.processors import count_processors, local_ranks_from_envir
 # The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
 # The rank may use up to LENT batches at a time in the shared memory. If it keeps more batches, it gets copies of them.
+# A process that the rank forks shares the memory, so the reader may overwrite the child's batches.
 LENT = 2
 SECONDS_TO_END = 5.0
 # Settings of glibc's malloc for the reader process, in bytes. By default, malloc returns the memory of each decoded
@@ -122,6 +123,9 @@ class BatchesFromBeside:
         self._lent: set[int] = set()
         # The slots whose batches have been freed. A batch can be freed in any thread.
         self._freed: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        # Held while a thread reads from the connection.
+        self._reading = threading.Lock()
         ours, its = socket.socketpair()
         self._connection = Connection(ours.detach())
         self.process = _start(its, file)
@@ -134,16 +138,24 @@ class BatchesFromBeside:
         return self
 
     def __next__(self) -> Batch:
-        while not self._freed.empty():
-            self._give_back(self._freed.get())
+        with self._reading:
+            while not self._freed.empty():
+                self._give_back(self._freed.get())
+            slot, labels, weights, samples, global_samples = self._receive()
+            return Batch(self._images(slot), labels, weights, samples, global_samples)
+
+    def _receive(self) -> Any:
+        # After an error the reader sends nothing more.
+        if self._error is not None:
+            raise self._error
         try:
             found = self._connection.recv()
         except (EOFError, OSError):
             raise LostPeerError(self._how_it_ended()) from None
         if isinstance(found, BaseException):
+            self._error = found
             raise found
-        slot, labels, weights, samples, global_samples = found
-        return Batch(self._images(slot), labels, weights, samples, global_samples)
+        return found
 
     def _images(self, slot: int) -> Pixels:
         """Return the images in a slot as a view of the shared memory.
@@ -169,7 +181,10 @@ class BatchesFromBeside:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        self._connection.close()
+        # A thread that is waiting for a batch stops now. If the connection were closed before, this thread could read
+        # from another file that gets the same number.
+        with self._reading:
+            self._connection.close()
 
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
@@ -250,7 +265,7 @@ def _send_batches(work: Work, connection: Connection, slots: list[Pixels]) -> No
 
 
 def _take_back(connection: Connection, free: queue.Queue[int]) -> None:
-    """Receive the numbers of the slots whose images the rank has copied. End the reader when the rank has ended."""
+    """Receive the numbers of the slots that the rank has freed or copied. End the reader when the rank has ended."""
     with suppress(EOFError, OSError):
         while True:
             free.put(connection.recv())
