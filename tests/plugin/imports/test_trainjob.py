@@ -327,7 +327,7 @@ def _reference(**fields: Any) -> Job:
         ([runtime()], "kind: ClusterTrainingRuntime runs nothing by itself; add a TrainJob"),
         ([runtime(), trainjob({"numNodes": 0})], "spec.trainer.numNodes: is 0, but must be a whole number above 0"),
         ([runtime(), trainjob({"numNodes": "two"})], "spec.trainer.numNodes: is 'two', but must be a whole"),
-        ([runtime({"numNodes": -1, "torch": {}}), trainjob()], "runtime.spec.mlPolicy.numNodes: is -1, but must be a whole"),
+        ([runtime({"numNodes": -1, "torch": {}}), trainjob()], "runtime.spec.mlPolicy.numNodes: is -1, but must"),
         ([runtime({"jax": {}}), trainjob()], "runtime.spec.mlPolicy: is jax, but distrain can start ranks only with"),
         ([runtime({"torch": {}, "mpi": {}}), trainjob()], "runtime.spec.mlPolicy: is torch, mpi, but distrain"),
         ([runtime({"numNodes": 1}), trainjob()], "runtime.spec.mlPolicy: has neither torch nor mpi, but distrain can"),

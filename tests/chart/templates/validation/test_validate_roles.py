@@ -27,8 +27,8 @@ CASES = {
     ),
     "gpus-that-no-rank-would-use": (
         "workers: {gpus: 0, resources: {limits: {nvidia.com/gpu: 2}}}",
-        "workers.resources.limits.nvidia.com/gpu: is 2, but workers.gpus is 0, so each worker would start only one rank; "
-        "--set workers.gpus=2, and remove this request",
+        "workers.resources.limits.nvidia.com/gpu: is 2, but workers.gpus is 0, so each worker would start only one "
+        "rank; --set workers.gpus=2, and remove this request",
         "{workers: {gpus: 0, resources: {limits: {nvidia.com/gpu: 0}}}, launcher: {resources: {limits: "
         "{nvidia.com/gpu: 1}}}}",
     ),
