@@ -134,7 +134,12 @@ def test_end_waits_for_a_thread_that_reads(config: Config, monkeypatch: pytest.M
         raise EOFError
 
     monkeypatch.setattr(batches._connection, "recv", receive)
-    monkeypatch.setattr(batches._connection, "close", lambda: done.append("closed") or close())
+
+    def close_and_say() -> None:
+        done.append("closed")
+        close()
+
+    monkeypatch.setattr(batches._connection, "close", close_and_say)
     with ThreadPoolExecutor(1) as thread:
         reading = thread.submit(next, batches)
         assert reads.wait(60)
