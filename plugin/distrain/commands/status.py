@@ -40,8 +40,7 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for flag, value in (("--record", options.record), ("--endpoint", options.endpoint)):
         if value and not options.name:
             raise ValuesError(
-                f"{flag}: is for a single run; write the run's name before it, "
-                f"as in `helm distrain status run1 {flag} …`"
+                f"{flag}: is for a single run; write `helm distrain status run1`, with your run's name, and then {flag}"
             )
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")

@@ -127,7 +127,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 def test_record_of_all_runs_is_refused(status: Run, flag: str) -> None:
     shown = status(flag, "http://x")
 
-    words = f"{flag}: is for a single run; write the run's name before it, as in `helm distrain status run1 {flag} …`"
+    words = f"{flag}: is for a single run; write `helm distrain status run1`, with your run's name, and then {flag}"
     assert (shown.code, shown.err) == (2, f"distrain: {words}\n")
 
 
