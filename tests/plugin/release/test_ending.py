@@ -171,7 +171,7 @@ def test_job_is_waited_for_while_the_api_server_is_away(monkeypatch: pytest.Monk
     ("is_away_at", "words"),
     [
         pytest.param(
-            "workload", r"Job run1-workers did not end in -1 s: the API server is away; see its pods with `kubectl", id="wait"
+            "workload", r"Job run1-workers did not end in -1 s: the API server is away; see its pods ", id="wait"
         ),
         pytest.param("delete", r"^the API server is away$", id="second-delete"),
     ],
