@@ -165,7 +165,8 @@ def workers(namespace: Namespace) -> list[dict[str, Any]]:
 
 def rescale(namespace: Namespace, size: int) -> None:
     """Rescale with the plugin, which updates the launcher's hostfile immediately."""
-    rescaled = namespace.distrain("rescale", "run1", "--workers", str(size), "--yes")
+    # The pods of other test processes may need the room for a while.
+    rescaled = namespace.distrain("rescale", "run1", "--workers", str(size), "--yes", "--allow-busy")
     assert rescaled.returncode == 0, rescaled.stderr
 
 
