@@ -160,7 +160,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
 
 
 def _found(part: Job, namespace: str, find: Find) -> Dependencies:
-    """Return what the job's roles in one namespace depend on, as if the manifest's policies had been created."""
+    """Return the objects that the job's pods need in a namespace. The manifest's policies count as created."""
     return with_namespace(with_policies(find(part, namespace), part.policies, namespace), namespace)
 
 

@@ -60,7 +60,7 @@ class _Domain(Struct, frozen=True):
 
 
 class _Cell(Struct, frozen=True):
-    """The nodes of one domain, counted by class (`kinds`), and the number of domains that are equal to it (`times`)."""
+    """`kinds` has the number of nodes of each class in one domain. `times` domains have these same numbers."""
 
     kinds: Mapping[NodeClass, int]
     times: int

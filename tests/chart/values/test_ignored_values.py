@@ -74,7 +74,7 @@ SAMPLES: dict[str, Any] = {
     "monitoring.interval": "15s",
 }  # fmt: skip
 NO_TEST = "Without an all-reduce there is no test to leave out."
-# Pairs of a job kind and a value without effect on this kind, each with the reason.
+# A key is a job kind and a value that has no effect on this kind. The dictionary's value is the reason.
 IGNORED = {
     ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
     **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},

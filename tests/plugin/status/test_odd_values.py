@@ -46,7 +46,7 @@ ODD = {
     "number-in-quotes": '"7"',
     "login": f'"https://me:{SECRET}@host/x?token={SECRET}"',
 }
-# Fields with words. In these fields, the word "nan" is valid.
+# Fields that contain text. Here "nan" is a valid text and not a number that is missing.
 WORDS = ("framework", "model", "job", "checkpoint", "cause", "reason")
 EVENTS = ("start", "step", "checkpoint", "rescale", "end")
 NOW = 1767225600.0
