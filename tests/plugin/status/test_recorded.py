@@ -184,4 +184,4 @@ def test_folder_without_a_record_is_refused_and_so_is_one_for_all_runs(status: R
     shown = status("--record", str(record))
 
     assert shown.code == 2
-    assert shown.err.startswith("distrain: --record: is for a single run; write the run")
+    assert shown.err.startswith("distrain: --record: is for a single run; write `helm distrain status run1`")
