@@ -1,4 +1,7 @@
-"""Measure how much of the gradient exchange happens during the backward pass: VGG16, two workers, 1 Gbit/s.
+"""Measure how much of the gradient exchange happens during the backward pass: VGG16, two workers.
+
+`python -m lab.bench.exchange --megabits 100 pytorch` measures PyTorch over links of 100 Mbit/s. Without arguments, the
+bench measures all frameworks over links of 1 Gbit/s.
 
 First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
 second rank would. Then two workers train together, over links that tc slows down. Each step takes `together` seconds.
@@ -17,6 +20,7 @@ pass computes two products: the gradient of the weights, and the gradient of the
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -26,32 +30,34 @@ from lab.waiting import wait_until
 
 ALL = Runs("bench-exchange")
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
-RATE, WORKERS, BATCH, STEPS = 1e9, 2, 4, 8
+WORKERS, BATCH, STEPS = 2, 4, 8
 PARAMETERS = 138_357_544
 BACKWARD = 2 / 3
 # The trainer can exchange a part of the gradients during the backward pass, which hides a part of the exchange's time.
 # The bench fails if less than this share of the possible time is hidden.
 GOAL = 0.8
-RIGHT, SIZE = "all-reduce is right", 64 * 1024**2
-TEST = ["python3", "-m", "distrain_trainer.allreduce", "--sizes=64Mi", "--repeats=5"]
+RIGHT, MEBIBYTES = "all-reduce is right", 64
+TEST = ["python3", "-m", "distrain_trainer.allreduce", f"--sizes={MEBIBYTES}Mi", "--repeats=5"]
 
 
-def main(frameworks: list[str]) -> int:
-    """Measure on a running cluster, and print a line per framework. Return 1 if a framework misses GOAL."""
-    names = frameworks or list(FRAMEWORKS)
-    ALL.prepare(*names)
-    shares = [_hidden(framework) for framework in names]
+def main(frameworks: list[str], rate: float) -> int:
+    """Measure on a running cluster, over links of `rate` bits per second, and print a line per framework.
+
+    Return 1 if a framework misses GOAL.
+    """
+    ALL.prepare(*frameworks)
+    shares = [_hidden(framework, rate) for framework in frameworks]
     print(f"goal: {GOAL:.0%} of the time that can be hidden")
     return int(min(shares) < GOAL)
 
 
-def _hidden(framework: str) -> float:
+def _hidden(framework: str, rate: float) -> float:
     """Return how much of the exchange's time is hidden, as a fraction of the longest time that could be hidden."""
-    alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
+    alone, together, exchange = _alone(framework), _seconds(framework, WORKERS, rate), _exchange(framework, rate)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible
     print(
-        f"{framework}, VGG16, {WORKERS} workers, {RATE / 1e9:g} Gbit/s: {alone:.2f} s per step alone, {exchange:.2f} s "
+        f"{framework}, VGG16, {WORKERS} workers, {rate / 1e9:g} Gbit/s: {alone:.2f} s per step alone, {exchange:.2f} s "
         f"for the exchange, {together:.2f} s together; {share:.0%} of {possible:.2f} s hidden",
         flush=True,
     )
@@ -66,21 +72,20 @@ def _alone(framework: str) -> float:
     return found
 
 
-def _seconds(framework: str, workers: int) -> float:
+def _seconds(framework: str, workers: int, rate: float | None = None) -> float:
     """Return how many seconds a step takes."""
-    rate = RATE if workers > 1 else None
-    log = ALL.log_of(TOTAL, _values(framework, workers), workers=workers, rate=rate, seconds=900)
+    log = ALL.log_of(TOTAL, _values(framework, workers), workers=workers, rate=rate, seconds=1800)
     return BATCH * workers / images_per_second(log)
 
 
-def _exchange(framework: str) -> float:
+def _exchange(framework: str, rate: float) -> float:
     """Return how many seconds an all-reduce of all gradients takes without training."""
     # The trainer exchanges PyTorch's gradients with DDP.
     backend = "torch" if framework == "pytorch" else "horovod"
     test = ["--set-json", f"command={json.dumps([*TEST, f'--backend={backend}'])}"]
-    log = ALL.log_of(RIGHT, _values(framework, WORKERS), workers=WORKERS, rate=RATE, more=test)
-    microseconds = float(re.findall(r"^ *64 MiB +([\d.]+) ", log, re.M)[0])
-    return microseconds / 1e6 * 4 * PARAMETERS / SIZE
+    log = ALL.log_of(RIGHT, _values(framework, WORKERS), workers=WORKERS, rate=rate, more=test)
+    microseconds = float(re.findall(rf"^ *{MEBIBYTES} MiB +([\d.]+) ", log, re.M)[0])
+    return microseconds / 1e6 * 4 * PARAMETERS / (MEBIBYTES * 1024**2)
 
 
 def _values(framework: str, workers: int) -> dict[str, object]:
@@ -97,4 +102,8 @@ def _values(framework: str, workers: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("frameworks", nargs="*", metavar="framework", help="pytorch, tensorflow or mxnet")
+    parser.add_argument("--megabits", type=float, default=1000, metavar="n", help="Mbit/s of each link (default 1000)")
+    arguments = parser.parse_args()
+    sys.exit(main(arguments.frameworks or list(FRAMEWORKS), arguments.megabits * 1e6))
