@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, rescale, uids, wait_for_ranks
+from lab.waiting import wait_until
+from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, uids, wait_for_ranks
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, head, wait_for_checkpoint
+from tests.cluster.training import RESUMED, wait_for_checkpoint
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 # In a Plain job's pods, a kubelet with default settings updates the hostfile within 90 s.
 SECONDS = 300
 FULL = pytest.mark.full
+# The number of samples in a progress line.
+SAMPLES = re.compile(r'^(?:.*: ?)?distrain-progress: .*"samples": (\d+)', re.M)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +41,19 @@ def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
 # These kinds run only in the full matrix, because upgrade/test_replaced.py tests the same with an MPIJob.
 @FULL
 @pytest.mark.parametrize("name", ["mxjob", "tfjob", "master"])
-def test_job_of_fixed_size_is_replaced_by_one_that_resumes(
+def test_job_of_fixed_size_saves_and_is_replaced_by_one_that_loses_no_step(
     namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
 ) -> None:
     kind = KINDS[name]
-    install(namespace, helm4, kind, on_s3)
-    before = wait_for_checkpoint(namespace, seconds=SECONDS)
-    jobs = uids(namespace, kind)
+    # Within this time the run saves no checkpoint, except when it is stopped.
+    install(namespace, helm4, kind, on_s3, **{"checkpoint.every": 3600})
+    wait_until("steps", lambda: len(SAMPLES.findall(log(namespace, kind))) > 5, seconds=SECONDS, pause=1)
+    made, jobs = int(SAMPLES.findall(log(namespace, kind))[-1]), uids(namespace, kind)
 
-    rescale(namespace, helm4, kind, on_s3, 3)
+    install(namespace, helm4, kind, on_s3, **{"checkpoint.every": 3600, "workers.replicas": 3})
 
     wait_for_ranks(namespace, kind, 3, seconds=SECONDS)
     (resumed,) = RESUMED.findall(log(namespace, kind))
-    assert int(resumed[1]) >= before.samples
-    wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
+    assert int(resumed[1]) >= made
     assert len(uids(namespace, kind)) == 1
     assert uids(namespace, kind) != jobs

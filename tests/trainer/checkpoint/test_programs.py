@@ -59,6 +59,29 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     assert again.stdout == "finished: /out/checkpoints shows that this run has finished; nothing is left to do\n"
 
 
+@pytest.mark.parametrize(
+    ("program", "target"),
+    [
+        ("mxnet-kvstore", "all"),
+        ("mxnet-kvstore", "server 0"),
+        pytest.param("mxnet-kvstore", "scheduler 0", marks=pytest.mark.full),
+        pytest.param("tensorflow-ps", "all", marks=pytest.mark.full),
+        pytest.param("tensorflow-ps", "ps 0", marks=pytest.mark.full),
+    ],
+    indirect=["program"],
+)
+def test_run_saves_when_its_job_is_deleted_or_the_pod_of_a_server_ends(
+    program: ProgramInImage, target: str, tmp_path: Path
+) -> None:
+    stopped = interrupted(program, tmp_path, f"SIGTERM@9:{target}")
+    resumed = interrupted(program, tmp_path, "end")
+
+    assert stopped.returncode == 143, stopped.stdout + stopped.stderr
+    [(step, samples, reason)] = re.findall(STOPPED, stopped.stdout, re.M)
+    assert reason == "SIGTERM"
+    assert f"resumed from 1-{samples}: step {step}, {samples} samples, " in resumed.stdout, resumed.stderr
+
+
 @tried_by("mxnet-horovod")
 def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_output(
     program: ProgramInImage, tmp_path: Path

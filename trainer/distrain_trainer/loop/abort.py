@@ -6,6 +6,9 @@ to the first process (MXNet's scheduler or TensorFlow's chief). If a process clo
 goodbye, the first process logs which process is lost, and ends. When the first process ends, its connections to all
 other processes close. Each of these processes then exits too. So a restarted process never meets a process from before
 the restart.
+
+A server that was asked to stop (SIGTERM) tells the first process, which tells all others. So all of them stop after the
+same step, even if only the pod of a server ends.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ GOODBYE = b"goodbye\n"
 # This line tells the other processes that the run has stopped as requested. The run can resume from the step after
 # which it has stopped.
 STOPPED = b"stopped\n"
+# This line asks the other processes to stop the run.
+STOP = b"stop\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
 # If a machine is lost, nobody closes its connections. So TCP probes the peer after 10 s of silence, and gives up 15 s
@@ -37,11 +42,13 @@ KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCN
 class AbortChannel:
     """The abort connections of this process.
 
-    The first process is connected to all others. Each of the others is connected only to the first.
+    The first process is connected to all others. Each of the others is connected only to the first. `hear` is called if
+    another process asks to stop.
     """
 
     connections: list[socket.socket] = field(default_factory=list)
     is_over: bool = False
+    hear: Callable[[], None] = lambda: None
 
     def leave(self) -> None:
         """Tell the other side that this process ends because the training is over, not because it failed."""
@@ -51,8 +58,15 @@ class AbortChannel:
         """Tell the connected processes that the run stops as requested, so that every process stops."""
         self._tell(STOPPED)
 
+    def ask_to_stop(self) -> None:
+        """Ask the connected processes to stop the run after a step. The first process passes this on to all others."""
+        self._send(STOP)
+
     def _tell(self, word: bytes) -> None:
         self.is_over = True
+        self._send(word)
+
+    def _send(self, word: bytes) -> None:
         for connection in self.connections:
             with contextlib.suppress(OSError):  # The other process has already closed its end.
                 connection.sendall(word)
@@ -105,7 +119,7 @@ def _accept(channel: AbortChannel, listener: socket.socket) -> None:
 
 
 def _end_with_other(channel: AbortChannel, connection: socket.socket) -> None:
-    name, _, rest = _read(connection).partition(b"\n")
+    name, _, rest = _read(connection, channel.ask_to_stop).partition(b"\n")
     if rest == STOPPED:
         channel.stop()
         _end(code=StoppedError.exit_code)
@@ -114,19 +128,22 @@ def _end_with_other(channel: AbortChannel, connection: socket.socket) -> None:
 
 
 def _end_with_first(channel: AbortChannel, connection: socket.socket, line: str) -> None:
-    said = _read(connection)
+    said = _read(connection, lambda: channel.hear())
     if said == STOPPED and not channel.is_over:
         _end(code=StoppedError.exit_code)
     if said != GOODBYE and not channel.is_over:
         _end(line)
 
 
-def _read(connection: socket.socket) -> bytes:
-    """Read until the connection closes or breaks."""
+def _read(connection: socket.socket, hear: Callable[[], None]) -> bytes:
+    """Read until the connection closes or breaks. Call `hear` for a line that asks to stop, and leave this line out."""
     content = b""
     try:
         while part := connection.recv(1024):
             content += part
+            if STOP in content:
+                content = content.replace(STOP, b"")
+                hear()
     except OSError:
         pass
     return content

@@ -49,6 +49,10 @@ class StopRequest:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def ask(self, reason: int = SIGTERM) -> None:
+        """Ask this process to stop. If it was asked before, the first reason stays."""
         Termination.requested = True
-        self.reason = self.reason or SIGNALS[signal.Signals(number)]
+        self.reason = self.reason or reason
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.ask(SIGNALS[signal.Signals(number)])

@@ -94,6 +94,8 @@ def main(config: Config, dataset: Dataset) -> None:
     try:
         # Distributed: worker 0 takes the lease on the run, and all workers resume from the newest checkpoint.
         run = Run.begin(config, dataset, state, process_group(worker, collectives), log)
+        if config.checkpoint:
+            channel.hear = run.request.ask  # Distributed: another process of the job was asked to stop.
         share_start(config, state, worker, loss_scale, run)
         progress = train(
             dataset, model, state.trained, run, worker=worker, collectives=collectives, loss_scale=loss_scale

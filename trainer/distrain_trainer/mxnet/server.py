@@ -16,6 +16,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.errors import ArgumentError, task_from_environment
 from distrain_trainer.loop import abort
 from distrain_trainer.loop.abort import AbortChannel
+from distrain_trainer.loop.stop_flag import StopRequest
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,13 @@ class JobEnvironment:
 def main(config: Config, dataset: None) -> None:
     """Serve the workers until they have finished."""
     mxnet = import_as_worker()
-    line = JobEnvironment.from_environment().join()
+    channel = JobEnvironment.from_environment().join()
+    if config.checkpoint:
+        # On SIGTERM, serve until the workers have made their last step and have saved it. They end this process then.
+        StopRequest().pass_on(lambda _: channel.ask_to_stop())
     store = mxnet.kv.create(config.kvstore or "dist_sync")
     mxnet.kvstore.kvstore_server.KVStoreServer(store).run()
-    line.leave()
+    channel.leave()
 
 
 def import_as_worker() -> Any:
