@@ -97,10 +97,12 @@ def bench_demo() -> None:
     first_demo.main()
 
 
-def build_images(frameworks: Sequence[str]) -> None:
-    """Build the trainer's images, and load them into the lab if it runs."""
+def build_images(frameworks: Sequence[str], only_build: bool = False) -> None:
+    """Build the trainer's images, print their archives, and load them into the lab if it runs."""
     for framework in frameworks or images.FRAMEWORKS:
         image = images.trainer_image(framework)
+        if only_build:
+            continue
         print(f"{image.reference}: {image.archive}", flush=True)
         if lifecycle.is_ready():
             client.load_image(image)
@@ -138,7 +140,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "up": lambda given: up(given.mpijob, given.gitops),
     "status": lambda _: status(),
     "build": lambda _: build(),
-    "images": lambda given: build_images(given.frameworks),
+    "images": lambda given: build_images(given.frameworks, given.only_build),
     "demo": lambda _: demo(),
     "bench": lambda _: bench(),
     "bench-demo": lambda _: bench_demo(),
@@ -149,6 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("frameworks", nargs="*", help="for images: the frameworks, otherwise all")
+    parser.add_argument("--only-build", action="store_true", help="for images: print and load nothing")
     parser.add_argument(
         "--mpijob", choices=[*operators.MPIJOB_VERSIONS, "none"], help="for up: the MPIJob to serve; none: no operators"
     )

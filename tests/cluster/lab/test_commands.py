@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from lab import __main__ as commands
+from lab.cluster import namespaces
 from lab.cluster.operators import DEFAULT, NONE, Operators
 from lab.paths import REPOSITORY
 
@@ -104,9 +105,22 @@ def test_start_of_a_gitops_tool_ends_the_other_and_says_so(
     assert capsys.readouterr().out.startswith("  argocd ends; its objects in the cluster and the jobs")
 
 
-@pytest.mark.parametrize(("runs", "loaded"), [(True, ["distrain/mxnet"]), (False, [])], ids=["lab-runs", "no-lab"])
+@pytest.mark.parametrize(
+    ("given", "runs", "loaded", "shown"),
+    [
+        pytest.param((), True, ["distrain/mxnet"], "distrain/mxnet: a.tar\n", id="lab-runs"),
+        pytest.param((), False, [], "distrain/mxnet: a.tar\n", id="no-lab"),
+        # The demo prints other lines while the image is built.
+        pytest.param(("--only-build",), True, [], "", id="for-the-demo"),
+    ],
+)
 def test_built_images_are_loaded_into_a_running_lab(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], runs: bool, loaded: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: tuple[str, ...],
+    runs: bool,
+    loaded: list[str],
+    shown: str,
 ) -> None:
     found: list[str] = []
     built = SimpleNamespace(trainer_image=lambda name: SimpleNamespace(reference=f"distrain/{name}", archive="a.tar"))
@@ -114,7 +128,9 @@ def test_built_images_are_loaded_into_a_running_lab(
     monkeypatch.setattr(commands, "lifecycle", SimpleNamespace(is_ready=lambda: runs))
     monkeypatch.setattr(commands, "client", SimpleNamespace(load_image=lambda image: found.append(image.reference)))
 
-    commands.build_images(["mxnet"])
+    monkeypatch.setattr(sys, "argv", ["lab", "images", "mxnet", *given])
+    monkeypatch.setattr(namespaces, "STOPPING", ())  # leave the signals of pytest alone
 
+    assert commands.main() == 0
     assert found == loaded
-    assert capsys.readouterr().out == "distrain/mxnet: a.tar\n"
+    assert capsys.readouterr().out == shown

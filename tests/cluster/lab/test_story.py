@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 import pytest
@@ -30,9 +31,24 @@ def site() -> Site:
 
 
 def test_notes_are_not_printed_again_when_the_run_is_rescaled(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    story._rescale(site)
+    story._rescale(site, "Rescale")
 
-    assert capsys.readouterr().out == PLAN
+    _, _, below = capsys.readouterr().out.partition("--namespace team\n")
+    assert below == PLAN
+
+
+def test_headline_is_the_command_that_runs(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(Site, "tool", lambda _, name, build: name)
+    monkeypatch.setattr(Site, "run", lambda _, command: ran.append(shlex.join(command)))
+
+    story._helm(site, "Does it fit?", "check", "-f", story.VALUES, *site.settings())
+
+    (command,) = ran
+    assert capsys.readouterr().out.endswith(f"] Does it fit?: {command}\n")
+    assert (REPOSITORY / story.VALUES).exists()
 
 
 def test_answer_of_helm_is_its_stdout_and_the_user_sees_what_it_says(
