@@ -60,7 +60,7 @@ def test_running_lab_gets_the_operators_of_a_new_one(
 
 @pytest.mark.parametrize(
     ("ends", "words"),
-    [(False, "  operators are added; no job ends ... "), (True, "  operators are replaced, which ends their jobs ... ")],
+    [(False, "  operators are added; no job"), (True, "  operators are replaced, which ends their jobs")],
 )
 def test_lab_says_whether_new_operators_end_jobs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ends: bool, words: str
