@@ -66,7 +66,7 @@ lock: setup ## write the pinned and hashed requirements from their .in files
 package: setup ## write dist/: the chart, the plugin with its chart, and the Python wheel; KEY=NAME signs with GnuPG
 	@$(PYTHON) -m lab.builds.package $(KEY)
 
-images: setup ## build the trainer's images for the lab
+images: setup ## build the trainer's images, and load them into the lab if it runs
 	@$(PYTHON) -m lab images
 
 sbom: setup ## write dist/*.cdx.json (CycloneDX): which packages the images and the plugin consist of

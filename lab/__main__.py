@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.builds import golang, images
-from lab.cluster import lifecycle, namespaces, operators
-from lab.cluster.operators import DEFAULT, Operators
+from lab.cluster import client, lifecycle, namespaces, operators
+from lab.cluster.operators import DEFAULT, NONE, Operators
 from lab.errors import LabError
 from lab.gitops import argocd, flux, git
 from lab.paths import KUBECONFIG
@@ -20,19 +20,34 @@ GITOPS = {"argocd": argocd, "flux": flux}
 
 
 def up(mpijob: str | None = None, gitops: str | None = None) -> None:
-    """Start the cluster, or install the requested operators and GitOps controllers in a running cluster."""
+    """Start the cluster, or install the requested operators and GitOps controllers in a running cluster.
+
+    Without --mpijob, a running cluster gets the operators of a new one. With --gitops alone, it keeps its own.
+    """
     started = time.monotonic()
-    chosen = DEFAULT if mpijob is None else Operators("", training=False) if mpijob == "none" else Operators(mpijob)
+    chosen = DEFAULT if mpijob is None else NONE if mpijob == "none" else Operators(mpijob)
     was_up = lifecycle.is_ready()
     lifecycle.up(chosen)
-    if was_up and mpijob:
-        operators.switch(chosen)
+    if was_up and (mpijob or not gitops):
+        _install_operators(chosen)
     if gitops:
         _start_gitops(gitops)
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
         f"kubectl and helm are in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
     )
+
+
+def _install_operators(chosen: Operators) -> None:
+    """Install these operators in the running cluster, unless it already has exactly these."""
+    if operators.installed() == chosen:
+        return
+    golang.build(operators.programs(chosen))
+    started = time.monotonic()
+    effect = "replaced, which ends their jobs" if operators.ends_jobs(chosen) else "added; no job ends"
+    print(f"  operators are {effect} ...", end="", flush=True)
+    operators.switch(chosen)
+    print(f" {time.monotonic() - started:.1f} s")
 
 
 def _start_gitops(name: str) -> None:
@@ -82,10 +97,15 @@ def bench_demo() -> None:
     first_demo.main()
 
 
-def build_images(frameworks: Sequence[str]) -> None:
+def build_images(frameworks: Sequence[str], only_build: bool = False) -> None:
+    """Build the trainer's images, print their archives, and load them into the lab if it runs."""
     for framework in frameworks or images.FRAMEWORKS:
         image = images.trainer_image(framework)
-        print(f"{image.reference}: {image.archive}")
+        if only_build:
+            continue
+        print(f"{image.reference}: {image.archive}", flush=True)
+        if lifecycle.is_ready():
+            client.load_image(image)
 
 
 def build() -> None:
@@ -120,7 +140,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "up": lambda given: up(given.mpijob, given.gitops),
     "status": lambda _: status(),
     "build": lambda _: build(),
-    "images": lambda given: build_images(given.frameworks),
+    "images": lambda given: build_images(given.frameworks, given.only_build),
     "demo": lambda _: demo(),
     "bench": lambda _: bench(),
     "bench-demo": lambda _: bench_demo(),
@@ -131,6 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("frameworks", nargs="*", help="for images: the frameworks, otherwise all")
+    parser.add_argument("--only-build", action="store_true", help="for images: print and load nothing")
     parser.add_argument(
         "--mpijob", choices=[*operators.MPIJOB_VERSIONS, "none"], help="for up: the MPIJob to serve; none: no operators"
     )

@@ -76,7 +76,7 @@ def built_meanwhile(framework: str) -> Iterator[None]:
 
     Raises LabError if the build fails.
     """
-    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "lab", "images", framework]
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "lab", "images", framework, "--only-build"]
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.DEVNULL) as process:
         try:
             yield

@@ -45,6 +45,7 @@ class Operators:
 
 
 DEFAULT = Operators()
+NONE = Operators(mpijob="", training=False)
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,11 @@ def add_training_operator() -> None:
 def ends_jobs(chosen: Operators) -> bool:
     """Return whether a switch from the installed operators to the operators in `chosen` would end jobs.
 
-    No job ends if `chosen` contains the installed operators and training-operator, and nothing else.
+    No job ends if no operator is installed, or if `chosen` contains the installed operators and training-operator, and
+    nothing else.
     """
     found = installed()
-    return found is None or replace(found, training=True) != chosen
+    return found != NONE and (found is None or replace(found, training=True) != chosen)
 
 
 def switch(chosen: Operators) -> None:

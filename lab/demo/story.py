@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -32,7 +33,8 @@ WANTED_ACCURACY = 0.95
 MORE_WORKERS = 3
 # The chart's notes begin with this word.
 NOTES = "Job "
-VALUES = REPOSITORY / "values" / "mnist.yaml"
+# Helm runs in the repository's folder.
+VALUES = "values/mnist.yaml"
 # Maps a framework to the kind of job that the chart chooses for values/mnist.yaml, and to the model's file.
 RUNS = {
     "tensorflow": ("mpijob", "model.keras"),
@@ -52,21 +54,16 @@ def main() -> None:
     _say("Install the plugin", "helm plugin install ./plugin")
     _install_plugin(site)
     last_run.remove(site)
-    arguments = ["-f", str(VALUES), *site.settings()]
-    _say("Does it fit?", "helm distrain check -f values/mnist.yaml")
-    site.helm("distrain", "check", *arguments)
-    _say("Train", f"helm distrain install {RELEASE} -f values/mnist.yaml --wait")
-    site.helm("distrain", "install", RELEASE, *arguments, "--wait")
-    _say("Rescale it while it trains", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS}")
-    _rescale(site)
-    _say("How is it doing?", f"helm distrain status {RELEASE} --watch")
-    site.helm("distrain", "status", RELEASE, "--watch")
+    arguments = ["-f", VALUES, *site.settings()]
+    _helm(site, "Does it fit?", "check", *arguments)
+    _helm(site, "Train", "install", RELEASE, *arguments, "--wait")
+    _rescale(site, "Rescale it while it trains")
+    _helm(site, "How is it doing?", "status", RELEASE, "--watch")
     _say("Did it go on?", f"its record at s3://{site.bucket}/{site.prefix('models')}record.jsonl")
     _tell_rescale(site, _record(site))
     _say("Is it right?", f"results at s3://{site.bucket}/{site.prefix('models')}")
     _judge(site)
-    _say("Look at it", f"helm distrain report {RELEASE}")
-    site.helm("distrain", "report", RELEASE, "--output", str(REPORT), "--force")
+    _helm(site, "Look at it", "report", RELEASE, "--output", str(REPORT), "--force")
     print(_next_steps(site))
 
 
@@ -177,9 +174,21 @@ def _install_plugin(site: Site) -> None:
         site.helm("plugin", "install", str(plugin))
 
 
-def _rescale(site: Site) -> None:
+def _helm(site: Site, title: str, *arguments: str) -> None:
+    """Run a command of the plugin, below a headline with the same command."""
+    _say(title, _shown(site, *arguments))
+    site.helm("distrain", *arguments)
+
+
+def _shown(site: Site, *arguments: str) -> str:
+    return shlex.join(["helm", "distrain", *arguments, "--namespace", site.namespace])
+
+
+def _rescale(site: Site, title: str) -> None:
     """Rescale the run, and print the plan. Leave out the chart's notes, which `install` has already printed."""
-    printed = site.helm_answers("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    arguments = ("rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    _say(title, _shown(site, *arguments))
+    printed = site.helm_answers("distrain", *arguments)
     plan, _, _ = printed.partition(f"\n{NOTES}")
     print(plan.rstrip("\n"))
 

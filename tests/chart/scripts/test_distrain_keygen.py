@@ -163,6 +163,21 @@ def test_image_without_ssh_keygen_is_reported(kube: Kube, tmp_path: Path) -> Non
     assert secret.data == {}
 
 
+def test_ssh_keygen_that_refuses_the_pods_user_is_reported(kube: Kube, tmp_path: Path) -> None:
+    kube.answer = Secret()
+    program = tmp_path / "ssh-keygen"
+    program.write_text("#!/bin/sh\necho No user exists for uid 1000\nexit 255\n")
+    program.chmod(0o755)
+
+    done = kube.run("distrain-keygen", "--secret=run1-ssh", PATH=str(tmp_path))
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "distrain: image.repository: ssh-keygen in the image failed: No user exists for uid 1000; "
+        "use an image that has Horovod, Open MPI and an SSH server\n"
+    )
+
+
 def test_another_servers_certificate_is_not_trusted(kube: Kube, tmp_path: Path) -> None:
     kube.answer = Secret()
     with fake_kube.running(tmp_path / "other") as other:

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import operators
-from lab.cluster.operators import DEFAULT, Operators
+from lab.cluster.operators import DEFAULT, NONE, Operators
 
 
 @pytest.mark.parametrize(
     ("installed", "chosen", "ends"),
     [
         pytest.param(Operators(training=False), DEFAULT, False, id="training-operator-is-added"),
+        pytest.param(NONE, DEFAULT, False, id="all-are-added"),
+        pytest.param(DEFAULT, NONE, True, id="all-go"),
         pytest.param(DEFAULT, DEFAULT, False, id="the-same"),
         pytest.param(DEFAULT, Operators(training=False), True, id="training-operator-goes"),
         pytest.param(Operators(mpijob="v1"), DEFAULT, True, id="another-version-of-mpijob"),

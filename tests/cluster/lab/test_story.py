@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 import pytest
 
+from lab.cluster import lifecycle, namespaces
+from lab.demo import site as demo_site
 from lab.demo import story
 from lab.demo.site import Site
 from lab.errors import LabError
+from lab.paths import KUBECONFIG, REPOSITORY
 
 PLAN = "demo: revision 1 -> 2\n  value     workers.replicas: 2 -> 3\n  lost      nothing: the job goes on\n"
 
@@ -27,9 +31,24 @@ def site() -> Site:
 
 
 def test_notes_are_not_printed_again_when_the_run_is_rescaled(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    story._rescale(site)
+    story._rescale(site, "Rescale")
 
-    assert capsys.readouterr().out == PLAN
+    _, _, below = capsys.readouterr().out.partition("--namespace team\n")
+    assert below == PLAN
+
+
+def test_headline_is_the_command_that_runs(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(Site, "tool", lambda _, name, build: name)
+    monkeypatch.setattr(Site, "run", lambda _, command: ran.append(shlex.join(command)))
+
+    story._helm(site, "Does it fit?", "check", "-f", story.VALUES, *site.settings())
+
+    (command,) = ran
+    assert capsys.readouterr().out.endswith(f"] Does it fit?: {command}\n")
+    assert (REPOSITORY / story.VALUES).exists()
 
 
 def test_answer_of_helm_is_its_stdout_and_the_user_sees_what_it_says(
@@ -51,3 +70,14 @@ def test_run_that_was_over_too_early_is_answered_with_more_epochs(
     assert f"trainer.epochs={epochs}" in site.settings()
     with pytest.raises(LabError, match=f"is it that fast[?] Set EPOCHS to more than {epochs}$"):
         story._tell_rescale(site, [])
+
+
+def test_page_of_the_lab_names_what_the_demo_uses() -> None:
+    page = (REPOSITORY / "docs" / "lab.md").read_text(encoding="utf-8")
+    _, _, own_runs = page.partition("## Your own runs")
+    own_runs, _, _ = own_runs.partition("## What runs")
+
+    assert f"KUBECONFIG={KUBECONFIG} PATH={lifecycle.BIN_DIR}:$PATH" in own_runs
+    assert f"HELM_DATA_HOME=~/.cache/distrain/{demo_site.HELM_DATA.name} " in own_runs
+    assert f"http://{namespaces.NODE_ADDRESS}:{lifecycle.S3_PORT}" in own_runs
+    assert f"`{lifecycle.S3_KEYS}`" in own_runs

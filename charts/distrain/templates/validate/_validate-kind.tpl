@@ -42,6 +42,10 @@ distrain.validate.kind.served
 {{- $install := .Job.facts.install -}}
 {{- $operator := get .Kinds.operators $install.operator -}}
 {{- $plain := has "Plain" .Job.fits | ternary ", or --set job.kind=Plain" "" -}}
+{{- if and $plain (not .Job.usesMpi) -}}
+{{- /* The image of a job without mpirun, such as PyTorch's public one, usually has nothing that mpirun needs. */ -}}
+{{- $plain = print $plain " with an image that has Horovod, Open MPI and an SSH server" -}}
+{{- end -}}
 {{- printf "distrain: job.kind: this cluster does not serve %s; install %s %s (%s)%s\n" $kind $operator.words $install.release $install.url $plain -}}
 {{- end -}}
 {{- end -}}

@@ -82,13 +82,14 @@ def test_version_that_is_served_is_rendered(
         pytest.param(
             (),
             "job.kind: this cluster does not serve MPIJob; install mpi-operator 0.4.0 or newer "
-            "(https://github.com/kubeflow/mpi-operator), or --set job.kind=Plain",
+            "(https://github.com/kubeflow/mpi-operator), or --set job.kind=Plain\n",
             id="mpijob",
         ),
         pytest.param(
             ("framework=pytorch",),
-            "job.kind: this cluster does not serve PyTorchJob; install the training-operator 1.9 "
-            "(https://github.com/kubeflow/trainer/tree/release-1.9), or --set job.kind=Plain",
+            "job.kind: this cluster does not serve PyTorchJob; install the training-operator 1.8.1 or 1.9 "
+            "(https://github.com/kubeflow/trainer/tree/release-1.9), or --set job.kind=Plain with an image that has "
+            "Horovod, Open MPI and an SSH server\n",
             id="pytorchjob",
         ),
         pytest.param(
@@ -97,7 +98,7 @@ def test_version_that_is_served_is_rendered(
             id="mxjob",
         ),
         pytest.param(
-            (PS,), "job.kind: this cluster does not serve TFJob; install the training-operator 1.9", id="tfjob"
+            (PS,), "job.kind: this cluster does not serve TFJob; install the training-operator 1.8.1 or 1.9", id="tfjob"
         ),
     ],
 )

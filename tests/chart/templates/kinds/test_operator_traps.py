@@ -12,7 +12,7 @@ import pytest
 
 from tests.chart.kinds import KINDS, MPI, TRAINING_OPERATOR, every_kind
 from tests.chart.notes import notes
-from tests.chart.rendering import CHART, refusal, render, render_with, set_arguments
+from tests.chart.rendering import CHART, REPOSITORY, refusal, render, render_with, set_arguments
 
 GANG = "gang.scheduler=volcano"
 
@@ -169,7 +169,7 @@ def test_15_rescale_of_an_elastic_job_is_reported_and_not_left_to_an_autoscaler(
 
     assert "metrics" not in policy
     text = notes(helm, chart_with_visible_notes, "framework=pytorch")
-    assert "A change of workers.replicas between 1 and 1000 starts the ranks of all workers again" in text
+    assert "\nA change of workers.replicas stops the ranks at a step boundary, and starts them at the new size" in text
 
 
 def test_16_kubeflow_edit_may_use_the_jobs(helm: Path) -> None:
@@ -196,12 +196,11 @@ def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None
     assert set(limits) == {"memory"}
 
 
-def test_19_failed_mpijob_whose_launcher_goes_on_is_reported(helm: Path, chart_with_visible_notes: Path) -> None:
+def test_19_failed_mpijob_whose_launcher_goes_on_is_explained_where_one_looks_for_it() -> None:
     """mpi-operator sets the condition Failed after an eviction of a worker."""
-    text = notes(helm, chart_with_visible_notes)
+    page = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 
-    assert "The MPIJob says Failed as soon as a worker was evicted, even while its launcher tries again" in text
-    assert "says Failed" not in notes(helm, chart_with_visible_notes, "job.maxRestarts=0")
+    assert "| an MPIJob with the condition Failed while its launcher trains | mpi-operator sets this condition" in page
 
 
 def test_20_launcher_is_no_worker(helm: Path) -> None:
