@@ -36,7 +36,7 @@ class Program(Struct, frozen=True):
     """What the ranks run: the trainer, or the user's `command`.
 
     After a rescale, `ranks` is the new number of ranks, otherwise None. A log may also have steps from before the
-    rescale, so only lines with the new number of ranks count.
+    rescale, so only lines with the new number of ranks count. A line that says no number proves nothing.
     """
 
     has_trainer: bool = True
@@ -56,15 +56,17 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
     texts = [log.text for log in found.logs]
     if newest := newest_log(found.logs):
         _, step = newest
-        is_former = program.ranks and step.world_size not in (None, program.ranks)
-        return "" if is_former else f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
+        if program.ranks in (None, step.world_size):
+            return f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
+        if step.world_size is not None:
+            return ""
     if program.has_trainer and None not in texts:
         return ""
     lasted = steady.seconds(_starts(found), now)
     return f"its ranks have run for {STEADY_SECONDS:g} s" if _ranks_run(found) and lasted >= STEADY_SECONDS else ""
 
 
-def awaited(found: JobState, job: Job) -> str:
+def awaited(found: JobState, job: Job, program: Program = Program()) -> str:
     """Return what the job waits for when all pods run: for workers, or for the first step.
 
     The text is added to the progress line.
@@ -72,7 +74,7 @@ def awaited(found: JobState, job: Job) -> str:
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
-    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}"
+    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}{' at the new size' if program.ranks else ''}"
 
 
 def waits_for_workers(found: JobState) -> bool:

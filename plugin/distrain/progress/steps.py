@@ -17,6 +17,9 @@ STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
+# distrain-launch logs its command before it starts the ranks. `-np` is their number.
+STARTED = re.compile(r"^distrain-launch: [^:]* workers answer: \S+ -np (?P<ranks>\d{1,9}) .*$", re.MULTILINE)
+PROGRESS_OR_START = re.compile(f"{PROGRESS.pattern}|{STARTED.pattern}", re.MULTILINE)
 # Python's json module writes these words for numbers that are not finite, although JSON has no such words. The pattern
 # also matches numbers that are too large for a float, such as 5e400.
 NOT_FINITE = re.compile(
@@ -81,13 +84,22 @@ def saved_step(log: str, last: Progress | None = None) -> int | None:
 
 
 def lines_of(log: str) -> list[Progress]:
-    """Return those JSON lines of a log that can be read. A program that is killed may write only half of a line."""
-    return [line for each in PROGRESS.findall(log) if (line := _progress(each))]
+    """Return those JSON lines of a log that can be read. A program that is killed may write only half of a line.
+
+    If a line does not say the number of ranks, take the number with which the launcher has started them.
+    """
+    ranks, found = None, []
+    for each in PROGRESS_OR_START.finditer(log):
+        if each["ranks"]:
+            ranks = int(each["ranks"])
+        elif line := _progress(each[1]):
+            found.append(line if line.world_size else msgspec.structs.replace(line, world_size=ranks))
+    return found
 
 
 def last_line(log: str) -> Progress | None:
     """Return the last JSON line of a log that can be read."""
-    return next(filter(None, map(_progress, reversed(PROGRESS.findall(log)))), None)
+    return next(reversed(lines_of(log)), None)
 
 
 def sane(line: T) -> T:

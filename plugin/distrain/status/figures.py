@@ -159,7 +159,7 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()
-    return Figures(restarts=ended + _restarts(told), rescales=max(map(_rescales, told), default=0))
+    return Figures(restarts=ended + _restarts(told), rescales=_rescales_in(told))
 
 
 def _earlier(log: TimedLog) -> int:
@@ -228,6 +228,13 @@ def _restarts(logs: Sequence[TimedLog]) -> int:
             count, since, seen = count + 1, then, set()
         seen.add(number)
     return count
+
+
+def _rescales_in(logs: Sequence[TimedLog]) -> int | None:
+    """Return how often the number of ranks has changed. Return None if a step line of these logs says no number."""
+    if any(each.world_size is None for log in logs for each in log.steps):
+        return None
+    return max(map(_rescales, logs), default=0)
 
 
 def _rescales(log: TimedLog) -> int:

@@ -198,6 +198,10 @@ def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
     if facts.is_suspended and lacks_pods(seen.pods, job):
         # The logs of pods that had already ended were not read.
         return replace(told, restarts=None, rescales=None)
+    has_launcher = any(role.component == LAUNCHER for role in lasting(job))
+    if told.step is None and not has_launcher and not tells_steps(job):
+        # Neither the program nor a launcher says the number of ranks.
+        return replace(told, rescales=None)
     return told
 
 
