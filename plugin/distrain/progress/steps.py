@@ -14,7 +14,7 @@ from distrain.kube.decoders import decoder
 
 # The trainer writes the step line of tf_cnn_benchmarks for every framework.
 STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
-SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
+SAVED = re.compile(r"^(?:checkpoint: saved (\S+) at|resumed from (\S+):) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
 # distrain-launch logs its command before it starts the ranks. `-np` is their number.
@@ -49,6 +49,13 @@ class Progress(Struct, frozen=True):
     unix_seconds: float | None = None
 
 
+class Checkpoint(Struct, frozen=True):
+    """The last checkpoint that a log mentions, and its step. A field is None if the log does not say it."""
+
+    name: str | None = None
+    step: int | None = None
+
+
 class Training(Struct, frozen=True):
     """The progress of a training: the steps done, the seconds since its ranks started, and the last saved step.
 
@@ -68,19 +75,22 @@ class Training(Struct, frozen=True):
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     """Return the last step and the last saved step from the first log that contains either."""
     for log in logs:
-        made, saved = _last(STEP, log), saved_step(log)
+        made, saved = _last_step(log), last_checkpoint(log).step
         if made is not None or saved is not None:
             return made, saved
     return None, None
 
 
-def saved_step(log: str, last: Progress | None = None) -> int | None:
-    """Return the step of the last checkpoint that a log mentions, or None if it mentions none.
+def last_checkpoint(log: str, last: Progress | None = None) -> Checkpoint:
+    """Return the last checkpoint that a log mentions.
 
     `last` is the last JSON line of the log, if the line was already parsed.
     """
-    saved = _last(SAVED, log)
-    return _saved_by_progress(last or last_line(log)) if saved is None else saved
+    if found := SAVED.findall(log):
+        saved, resumed, step = found[-1]
+        return Checkpoint(saved or resumed, int(step))
+    last = last or last_line(log)
+    return Checkpoint(last.checkpoint, _saved_by_progress(last)) if last else Checkpoint()
 
 
 def lines_of(log: str) -> list[Progress]:
@@ -126,18 +136,18 @@ def _progress(line: str) -> Progress | None:
     return None if is_odd(found.step) else sane(found)
 
 
-def _saved_by_progress(progress: Progress | None) -> int | None:
+def _saved_by_progress(progress: Progress) -> int | None:
     """Convert the sample count of the last checkpoint in the JSON line to a step.
 
     All steps are assumed to have the same number of samples.
     """
-    if not (progress and progress.samples and progress.checkpoint_samples):
+    if not (progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples
 
 
-def _last(pattern: re.Pattern[str], log: str) -> int | None:
-    found = pattern.findall(log)
+def _last_step(log: str) -> int | None:
+    found = STEP.findall(log)
     return int(found[-1]) if found else None
 
 

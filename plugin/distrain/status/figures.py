@@ -20,7 +20,7 @@ from distrain.progress.logs import LINES, PHASES
 from distrain.progress.newest import later
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import statuses
-from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_step
+from distrain.progress.steps import PROGRESS, Checkpoint, Progress, last_checkpoint, lines_of
 
 # distrain-launch logs this line after the number of workers has changed.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
@@ -182,6 +182,7 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
     age = _age(last_time(log), now)
     is_old = age is not None and age >= freshness(log)
     left = last.eta_seconds
+    saved = last_checkpoint(log.text, last)
     eta = None if is_old or left is None or left < 0 else left - (age or 0)
     return Figures(
         step=last.step,
@@ -193,12 +194,17 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
         images_per_second_mean=last.images_per_second_mean,
         loss=last.loss,
         eta_seconds=None if eta is None or not abs(eta) <= MOST_SECONDS else max(0, round(eta)),
-        checkpoint=last.checkpoint,
-        checkpoint_step=saved_step(log.text, last),
-        checkpoint_age_seconds=_age(last_time(log, SAVED), now),
+        checkpoint=saved.name,
+        checkpoint_step=saved.step,
+        checkpoint_age_seconds=_age(_saved_at(saved, log), now),
         restarts=counted.restarts,
         rescales=counted.rescales,
     )
+
+
+def _saved_at(checkpoint: Checkpoint, log: TimedLog) -> float | None:
+    """Return when a checkpoint was saved. Return None if this log does not say it, as after a resume in a new pod."""
+    return last_time(log, re.compile(rf"^checkpoint: saved {re.escape(checkpoint.name or '')} at ", re.MULTILINE))
 
 
 def _age(then: float | None, now: float) -> int | None:
