@@ -66,15 +66,15 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
     return f"its ranks have run for {STEADY_SECONDS:g} s" if _ranks_run(found) and lasted >= STEADY_SECONDS else ""
 
 
-def awaited(found: JobState, job: Job, program: Program = Program()) -> str:
+def awaited(found: JobState, job: Job, ranks: int | None = None) -> str:
     """Return what the job waits for when all pods run: for workers, or for the first step.
 
-    The text is added to the progress line.
+    The text is added to the progress line. After a rescale, `ranks` is the new number of ranks.
     """
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
-    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}{' at the new size' if program.ranks else ''}"
+    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}{' at the new size' if ranks else ''}"
 
 
 def waits_for_workers(found: JobState) -> bool:

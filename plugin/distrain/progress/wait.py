@@ -85,7 +85,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
             return
         if failure := patience.exhausted(failures(found, job, followed.s3_secret, followed.earlier), now):
             raise StartError(failure.words)
-        line = f"{progress(found, job)}{first_step.awaited(found, job, followed.program)}"
+        line = f"{progress(found, job)}{first_step.awaited(found, job, followed.program.ranks)}"
         if line != told:
             say(line)
             told = line

@@ -19,7 +19,9 @@ JOB = job_of(mpi_job(workers=2))
 TRAINER, COMMAND = Program(), Program(has_trainer=False)
 PYTORCH = job_of(pytorch_job(workers=2))
 ANSWER = "distrain-launch: all 2 workers answer: mpirun -np 8 python3 -m distrain_trainer\n"
-STARTED_4, STARTED_6 = (f"distrain-launch: all 2 workers answer: /usr/bin/mpirun -np {n} python3 /t.py\n" for n in (4, 6))
+STARTED_4, STARTED_6 = (
+    f"distrain-launch: all 2 workers answer: /usr/bin/mpirun -np {n} python3 /t.py\n" for n in (4, 6)
+)
 WAITS = "distrain-launch: 10 s: waiting for 1 of 2 workers: run1-worker-1 (Connection refused)\n"
 RESTART = "distrain-run: starting again (restart 1 of 10 in 3600 s): a reason\n"
 
@@ -67,9 +69,9 @@ def test_trainer_trains_from_its_first_line_on(log: str, words: str) -> None:
         pytest.param(_line(11, world_size=4), "", id="former-size"),
         pytest.param(_line(11, world_size=4) + _line(12, world_size=6), "trains, at step 12", id="new-size"),
         pytest.param(_line(11), "", id="size-not-told"),
-        pytest.param(STARTED_4 + _line(11), "", id="size-told-by-the-launcher"),
+        pytest.param(STARTED_4 + _line(11), "", id="former-size-of-the-launcher"),
         pytest.param(STARTED_4 + _line(11) + STARTED_6, "", id="ranks-have-started-at-the-new-size"),
-        pytest.param(STARTED_4 + _line(11) + STARTED_6 + _line(12), "trains, at step 12", id="new-size-of-the-launcher"),
+        pytest.param(STARTED_4 + _line(11) + STARTED_6 + _line(12), "trains, at step 12", id="launcher-tells-it"),
     ],
 )
 @pytest.mark.parametrize("has_trainer", [True, False])
@@ -140,7 +142,7 @@ def test_restarted_program_or_container_has_not_run_for_long() -> None:
 
 def test_progress_tells_what_a_started_job_waits_for() -> None:
     assert awaited(_state(ANSWER), JOB) == "; no step yet"
-    assert awaited(_state(ANSWER), JOB, Program(ranks=6)) == "; no step yet at the new size"
+    assert awaited(_state(ANSWER), JOB, ranks=6) == "; no step yet at the new size"
     waits = "; waiting for 1 of 2 workers: run1-worker-1 (Connection refused)"
     assert awaited(_state(ANSWER + WAITS), JOB) == waits
     assert awaited(_state(), JOB) == ""

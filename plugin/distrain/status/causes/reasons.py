@@ -5,6 +5,7 @@ The package `progress` finds the causes that `install --wait` reports, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -28,6 +29,7 @@ from distrain.progress.start import (
     unreplaced,
     waits_for,
 )
+from distrain.progress.steps import after_last_step
 from distrain.progress.waiting import SEE_LOG
 from distrain.status.causes import kubelet, queued, refused, stalled, unfinished, unscheduled
 from distrain.status.phase import Phase, Word
@@ -37,6 +39,11 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 STORAGE = "/storage"
+# The trainer or the launcher logs such a line when the ranks have stopped for a rescale, or are started again after it.
+STOPPED = re.compile(
+    r"^(?:.*<std\w+>: ?)?stopped at step \d|^distrain-launch: (?:\d+ -> \d+ workers after|.* workers answer: )",
+    re.MULTILINE,
+)
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -138,10 +145,10 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)
-        return _of_stall(evidence.stall) if phase.word == Word.RUNNING else _of_rescale(phase)
+        return _of_stall(evidence.stall) if phase.word == Word.RUNNING else _of_rescale(phase, found)
     cause = _cause(evidence, place)
     if cause.why or phase.word == Word.RESCALING:
-        return cause if cause.why else _of_rescale(phase)
+        return cause if cause.why else _of_rescale(phase, found)
     if kept := unfinished.kept_by(found.pods, place.kubectl_flags):
         return Reason(kept.why, kept.next)
     if any(map(has_finished, _speakers(found))):
@@ -156,7 +163,9 @@ def _of_stall(stall: Cause | None) -> Reason:
     return Reason(stall.why, stall.next) if stall else Reason()
 
 
-def _of_rescale(phase: Phase) -> Reason:
+def _of_rescale(phase: Phase, found: JobState) -> Reason:
+    if any(STOPPED.search(after_last_step(log.text or "")) for log in found.logs[:1]):
+        return Reason(f"the ranks have stopped, and start again on {counted(phase.after or 0, 'worker')}")
     return Reason(f"it trains on {counted(phase.before or 0, 'worker')} until the ranks meet again")
 
 
