@@ -277,7 +277,8 @@ def _kind(resource: Resource) -> str:
 
 def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    return [Group(role.name, None if pods is None else running(pods, role), role.replicas) for role in roles]
+    alive = None if pods is None else [pod for pod in pods if pod.status.phase == RUNS]
+    return [Group(role.name, None if alive is None else running(alive, role), role.replicas) for role in roles]
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:

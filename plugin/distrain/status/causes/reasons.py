@@ -35,7 +35,7 @@ from distrain.status.causes import kubelet, queued, refused, stalled, unfinished
 from distrain.status.phase import Phase, Word
 from distrain.workload.chart_values import s3_secret
 from distrain.workload.kinds import VERSIONS
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import WORKER, Job
 from distrain.workload.wording import counted
 
 STORAGE = "/storage"
@@ -52,6 +52,9 @@ class Reason(Struct, frozen=True):
 
     why: str = ""
     next: str = ""
+
+
+ENDED_WELL = Reason("its program has ended well, and the job does not say so yet", "wait some seconds")
 
 
 class Place(Struct, frozen=True):
@@ -145,14 +148,16 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)
+        if _has_ended_well(found):
+            return ENDED_WELL
         return _of_stall(evidence.stall) if phase.word == Word.RUNNING else _of_rescale(phase, found)
     cause = _cause(evidence, place)
     if cause.why or phase.word == Word.RESCALING:
         return cause if cause.why else _of_rescale(phase, found)
     if kept := unfinished.kept_by(found.pods, place.kubectl_flags):
         return Reason(kept.why, kept.next)
-    if any(map(has_finished, _speakers(found))):
-        return Reason("its program has ended well, and the job does not say so yet", "wait some seconds")
+    if _has_ended_well(found):
+        return ENDED_WELL
     waits = first_step.awaited(found, job).removeprefix("; ")
     if evidence.stall and waits in ("", first_step.NO_STEP):
         return _of_stall(evidence.stall)
@@ -260,6 +265,12 @@ def _read_log(found: JobState, place: Place) -> str:
     return (
         f"`kubectl {place.kubectl_flags} logs {pod}` says why" if pod else "its pods are gone, and no message is left"
     )
+
+
+def _has_ended_well(found: JobState) -> bool:
+    """Tell whether the run's program has ended well: in the launcher, Chief or Master, otherwise in any worker."""
+    speakers = [pod for pod in found.pods if role_of(pod) in SPEAKERS]
+    return any(map(has_finished, speakers or [pod for pod in found.pods if role_of(pod) == WORKER]))
 
 
 def _speakers(found: JobState) -> list[kube.Pod]:
