@@ -10,11 +10,14 @@ from msgspec import Struct
 from distrain.progress.newest import newest_log
 from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
+from distrain.progress.steps import RESUMED
 from distrain.workload.manifest import Job
 
 # A program without JSON lines counts as training when all its ranks have run for STEADY_SECONDS.
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
+TRAINED_NOTHING = "its checkpoints show that the run had finished before, so this start trained nothing"
+TRAIN_MORE = "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to never"
 # The launcher prints this line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
@@ -55,9 +58,9 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
         return ""
     texts = [log.text for log in found.logs]
     if newest := newest_log(found.logs):
-        _, step = newest
+        index, step = newest
         if program.ranks in (None, step.world_size):
-            return f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
+            return f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}{_resumed(texts[index])}"
         if step.world_size is not None:
             return ""
     if program.has_trainer and None not in texts:
@@ -85,6 +88,12 @@ def waits_for_workers(found: JobState) -> bool:
 def last_line(found: JobState) -> str:
     """Return the last line of the first log that is not empty."""
     return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")
+
+
+def _resumed(log: str | None) -> str:
+    """Say from which step the program has resumed, because a new release may find checkpoints under its name."""
+    found = RESUMED.findall(log or "")
+    return f", resumed from step {found[-1]}" if found else ""
 
 
 def _ranks_run(found: JobState) -> bool:

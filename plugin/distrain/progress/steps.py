@@ -15,6 +15,11 @@ from distrain.kube.decoders import decoder
 # The trainer writes the step line of tf_cnn_benchmarks for every framework.
 STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved (\S+) at|resumed from (\S+):) step (\d{1,15})(?!\d)", re.MULTILINE)
+RESUMED = re.compile(r"^resumed from \S+: step (\d{1,15})(?!\d)", re.MULTILINE)
+# The trainer's only line if the run had finished before this start.
+FINISHED = re.compile(
+    r"^(?:.*<std\w+>: ?)?finished: .* shows that this run has finished; nothing is left to do\r?$", re.MULTILINE
+)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
 # distrain-launch logs its command before it starts the ranks. `-np` is their number.
@@ -120,6 +125,12 @@ def sane(line: T) -> T:
 
 def is_odd(value: Any) -> bool:
     return isinstance(value, int | float) and not abs(value) <= LARGEST  # NaN is not smaller.
+
+
+def trained_nothing(logs: Iterable[str]) -> bool:
+    """Tell whether a trainer found that the run had finished before, and these logs have no step."""
+    texts = list(logs)
+    return any(map(FINISHED.search, texts)) and not any(map(PROGRESS.search, texts))
 
 
 def after_last_step(log: str) -> str:

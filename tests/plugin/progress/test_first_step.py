@@ -23,6 +23,7 @@ STARTED_4, STARTED_6 = (
     f"distrain-launch: all 2 workers answer: /usr/bin/mpirun -np {n} python3 /t.py\n" for n in (4, 6)
 )
 WAITS = "distrain-launch: 10 s: waiting for 1 of 2 workers: run1-worker-1 (Connection refused)\n"
+RESUMED = "resumed from 1-10: step 10, 80 samples, on 2 ranks (saved on 2)\n"
 RESTART = "distrain-run: starting again (restart 1 of 10 in 3600 s): a reason\n"
 
 
@@ -56,6 +57,7 @@ def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, aft
         pytest.param("1\timages/sec: 9.0\n", "", id="table-of-another-program"),
         pytest.param(ANSWER + _line(11, steps=90, world_size=8), "trains, at step 11 of 90", id="first-step"),
         pytest.param(_line(11) + _line(12), "trains, at step 12", id="step-alone"),
+        pytest.param(RESUMED + _line(12, steps=90), "trains, at step 12 of 90, resumed from step 10", id="resumed"),
         pytest.param("distrain-progress: {}\n", "", id="no-line-of-ours"),
     ],
 )

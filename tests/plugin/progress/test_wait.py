@@ -240,6 +240,25 @@ def test_wait_after_a_rescale_awaits_a_step_at_the_new_size() -> None:
     ]
 
 
+FINISHED = "finished: s3://c/team/run1 shows that this run has finished; nothing is left to do\n"
+
+
+@pytest.mark.parametrize(("log", "told"), [(FINISHED, 1), (STEP, 0), (FINISHED + STEP, 0)])
+def test_wait_for_a_run_that_had_finished_before_says_that_nothing_was_trained(log: str, told: int) -> None:
+    lines: list[str] = []
+    cluster = FakeCluster([_pod("launcher", {"terminated": {"exitCode": 0}}, "Succeeded")], launcher=[log])
+    job = {"metadata": {}, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
+    cluster.workload = lambda *_: msgspec.convert(job, kube.Workload)  # type: ignore[method-assign]
+
+    _follow(cluster, lines.append, waits_for=FIRST_STEP)
+
+    words = (
+        "run1: its checkpoints show that the run had finished before, so this start trained nothing; to train further, "
+        "raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to never"
+    )
+    assert lines == ["run1: has succeeded already: 1 worker and 1 launcher", *[words] * told]
+
+
 def test_wait_for_the_pods_reads_no_log() -> None:
     cluster = FakeCluster(UP)
 

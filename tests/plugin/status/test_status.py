@@ -114,6 +114,22 @@ def test_run_whose_program_has_ended_well_waits_for_the_job_to_say_so(
     assert rows["step"].startswith("1000 of 1000")
 
 
+def test_run_that_had_finished_before_says_that_nothing_was_trained(api: FakeApi, status: Run) -> None:
+    finished = f"{BORN} finished: s3://c/team/run1 shows that this run has finished; nothing is left to do\n"
+    serve(
+        api, live({**MPI, "status": {}}, "Succeeded"), pods=[pod("launcher", phase="Succeeded")], run1_launcher=finished
+    )
+
+    rows = rows_of(status("run1"))
+
+    assert rows["run1"] == "Succeeded"
+    assert rows["why"] == "its checkpoints show that the run had finished before, so this start trained nothing"
+    assert rows["next"] == (
+        "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to "
+        "never: `helm distrain upgrade run1 --reuse-values --set trainer.epochs=N --namespace team`"
+    )
+
+
 def test_run_trains_on_beside_the_pod_of_a_refused_upgrade(api: FakeApi, status: Run) -> None:
     preflight = pod("preflight", phase="Failed")
     preflight["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}

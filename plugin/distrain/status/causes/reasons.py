@@ -29,7 +29,7 @@ from distrain.progress.start import (
     unreplaced,
     waits_for,
 )
-from distrain.progress.steps import after_last_step
+from distrain.progress.steps import after_last_step, trained_nothing
 from distrain.progress.waiting import SEE_LOG
 from distrain.status.causes import kubelet, queued, refused, stalled, unfinished, unscheduled
 from distrain.status.phase import Phase, Word
@@ -73,6 +73,11 @@ class Place(Struct, frozen=True):
         return f"`helm distrain rescale {self.release} --workers N {self.helm_flags}`"
 
     @property
+    def longer(self) -> str:
+        """Return the command that makes the run longer."""
+        return f"`helm distrain upgrade {self.release} --reuse-values --set trainer.epochs=N {self.helm_flags}`"
+
+    @property
     def last_lines(self) -> str:
         """Return the command that prints the last log lines of each rank."""
         return f"`helm distrain logs {self.release} --all --tail 20 {self.helm_flags}`"
@@ -109,6 +114,8 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
     found = evidence.found
     match phase.word:
         case Word.SUCCEEDED:
+            if trained_nothing(log.text or "" for log in found.logs):
+                return Reason(first_step.TRAINED_NOTHING, f"{first_step.TRAIN_MORE}: {place.longer}")
             return Reason(next=f"`helm uninstall {place.release} {place.helm_flags}` removes the run")
         case Word.FAILED:
             failed = _split(next(_all(evidence), Failure("job", "the job failed")), place)
