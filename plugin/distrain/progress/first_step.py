@@ -17,7 +17,10 @@ from distrain.workload.manifest import Job
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
 TRAINED_NOTHING = "its checkpoints show that the run had finished before, so this start trained nothing"
-TRAIN_MORE = "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to never"
+TRAIN_MORE = (
+    "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to "
+    "never"
+)
 # The launcher prints this line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 

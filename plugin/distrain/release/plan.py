@@ -214,7 +214,7 @@ def _again(before: Before) -> str:
     obstacle = resume.obstacle(before.values, before.values)
     if obstacle:
         return f"the new job trains from the start, because {obstacle}"
-    more = " if trainer.epochs or trainer.steps is higher then" if before.end == "Succeeded" else ""
+    more = " if you raise trainer.epochs or trainer.steps" if before.end == "Succeeded" else ""
     return f"it goes on from its last checkpoint{more}"
 
 

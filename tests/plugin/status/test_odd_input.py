@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_age_of_a_checkpoint_is_measured_by_the_nodes_clock_if_that_is_ahead() -
 
 SAVED_9 = _line("checkpoint: saved 1-90 at step 9 (90 samples), 0.8 s, next in 95 s", "2026-01-01T00:00:10Z")
 RESUMED_5 = _line("resumed from 1-50: step 5, 50 samples, on 2 ranks (saved on 2)", "2026-01-01T00:00:10Z")
-TOLD_5 = {"checkpoint": "1-50", "samples": 80, "checkpoint_samples": 50}
+TOLD_5: dict[str, Any] = {"checkpoint": "1-50", "samples": 80, "checkpoint_samples": 50}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             replace(before_of(mpi_job(), end="Succeeded"), values={"checkpoint": {"uri": "s3://runs"}}),
             next_of(mpi_job(workers=3)),
-            "it goes on from its last checkpoint if trainer.epochs or trainer.steps is higher then$",
+            "it goes on from its last checkpoint if you raise trainer.epochs or trainer.steps$",
             id="finished-on-s3",
         ),
         pytest.param(
