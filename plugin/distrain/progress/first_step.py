@@ -10,11 +10,17 @@ from msgspec import Struct
 from distrain.progress.newest import newest_log
 from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
+from distrain.progress.steps import RESUMED
 from distrain.workload.manifest import Job
 
 # A program without JSON lines counts as training when all its ranks have run for STEADY_SECONDS.
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
+TRAINED_NOTHING = "its checkpoints show that the run had finished before, so this start trained nothing"
+TRAIN_MORE = (
+    "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to "
+    "never"
+)
 # The launcher prints this line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
@@ -36,7 +42,7 @@ class Program(Struct, frozen=True):
     """What the ranks run: the trainer, or the user's `command`.
 
     After a rescale, `ranks` is the new number of ranks, otherwise None. A log may also have steps from before the
-    rescale, so only lines with the new number of ranks count.
+    rescale, so only lines with the new number of ranks count. A line that says no number proves nothing.
     """
 
     has_trainer: bool = True
@@ -55,24 +61,26 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
         return ""
     texts = [log.text for log in found.logs]
     if newest := newest_log(found.logs):
-        _, step = newest
-        is_former = program.ranks and step.world_size not in (None, program.ranks)
-        return "" if is_former else f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
+        index, step = newest
+        if program.ranks in (None, step.world_size):
+            return f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}{_resumed(texts[index])}"
+        if step.world_size is not None:
+            return ""
     if program.has_trainer and None not in texts:
         return ""
     lasted = steady.seconds(_starts(found), now)
     return f"its ranks have run for {STEADY_SECONDS:g} s" if _ranks_run(found) and lasted >= STEADY_SECONDS else ""
 
 
-def awaited(found: JobState, job: Job) -> str:
+def awaited(found: JobState, job: Job, ranks: int | None = None) -> str:
     """Return what the job waits for when all pods run: for workers, or for the first step.
 
-    The text is added to the progress line.
+    The text is added to the progress line. After a rescale, `ranks` is the new number of ranks.
     """
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
-    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}"
+    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}{' at the new size' if ranks else ''}"
 
 
 def waits_for_workers(found: JobState) -> bool:
@@ -83,6 +91,12 @@ def waits_for_workers(found: JobState) -> bool:
 def last_line(found: JobState) -> str:
     """Return the last line of the first log that is not empty."""
     return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")
+
+
+def _resumed(log: str | None) -> str:
+    """Say from which step the program has resumed, because a new release may find checkpoints under its name."""
+    found = RESUMED.findall(log or "")
+    return f", resumed from step {found[-1]}" if found else ""
 
 
 def _ranks_run(found: JobState) -> bool:

@@ -35,8 +35,8 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
 
 
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
-    """Return the running pods that may report steps; if none runs, the pods that have ended."""
-    return speakers(pods) or speakers(pods, PHASES)
+    """Return the pods that may report steps and run or have succeeded; if there are none, the pods that have failed."""
+    return speakers(pods, ("Running", "Succeeded")) or speakers(pods, PHASES)
 
 
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:

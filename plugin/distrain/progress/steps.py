@@ -14,9 +14,17 @@ from distrain.kube.decoders import decoder
 
 # The trainer writes the step line of tf_cnn_benchmarks for every framework.
 STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
-SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
+SAVED = re.compile(r"^(?:checkpoint: saved (\S+) at|resumed from (\S+):) step (\d{1,15})(?!\d)", re.MULTILINE)
+RESUMED = re.compile(r"^resumed from \S+: step (\d{1,15})(?!\d)", re.MULTILINE)
+# The trainer's only line if the run had finished before this start.
+FINISHED = re.compile(
+    r"^(?:.*<std\w+>: ?)?finished: .* shows that this run has finished; nothing is left to do\r?$", re.MULTILINE
+)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
+# distrain-launch logs its command before it starts the ranks. `-np` is their number.
+STARTED = re.compile(r"^distrain-launch: [^:]* workers answer: \S+ -np (?P<ranks>\d{1,9}) .*$", re.MULTILINE)
+PROGRESS_OR_START = re.compile(f"{PROGRESS.pattern}|{STARTED.pattern}", re.MULTILINE)
 # Python's json module writes these words for numbers that are not finite, although JSON has no such words. The pattern
 # also matches numbers that are too large for a float, such as 5e400.
 NOT_FINITE = re.compile(
@@ -46,6 +54,13 @@ class Progress(Struct, frozen=True):
     unix_seconds: float | None = None
 
 
+class Checkpoint(Struct, frozen=True):
+    """The last checkpoint that a log mentions, and its step. A field is None if the log does not say it."""
+
+    name: str | None = None
+    step: int | None = None
+
+
 class Training(Struct, frozen=True):
     """The progress of a training: the steps done, the seconds since its ranks started, and the last saved step.
 
@@ -65,29 +80,41 @@ class Training(Struct, frozen=True):
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     """Return the last step and the last saved step from the first log that contains either."""
     for log in logs:
-        made, saved = _last(STEP, log), saved_step(log)
+        made, saved = _last_step(log), last_checkpoint(log).step
         if made is not None or saved is not None:
             return made, saved
     return None, None
 
 
-def saved_step(log: str, last: Progress | None = None) -> int | None:
-    """Return the step of the last checkpoint that a log mentions, or None if it mentions none.
+def last_checkpoint(log: str, last: Progress | None = None) -> Checkpoint:
+    """Return the last checkpoint that a log mentions.
 
     `last` is the last JSON line of the log, if the line was already parsed.
     """
-    saved = _last(SAVED, log)
-    return _saved_by_progress(last or last_line(log)) if saved is None else saved
+    if found := SAVED.findall(log):
+        saved, resumed, step = found[-1]
+        return Checkpoint(saved or resumed, int(step))
+    last = last or last_line(log)
+    return Checkpoint(last.checkpoint, _saved_by_progress(last)) if last else Checkpoint()
 
 
 def lines_of(log: str) -> list[Progress]:
-    """Return those JSON lines of a log that can be read. A program that is killed may write only half of a line."""
-    return [line for each in PROGRESS.findall(log) if (line := _progress(each))]
+    """Return those JSON lines of a log that can be read. A program that is killed may write only half of a line.
+
+    If a line does not say the number of ranks, take the number with which the launcher has started them.
+    """
+    ranks, found = None, []
+    for each in PROGRESS_OR_START.finditer(log):
+        if each["ranks"]:
+            ranks = int(each["ranks"])
+        elif line := _progress(each[1]):
+            found.append(line if line.world_size else msgspec.structs.replace(line, world_size=ranks))
+    return found
 
 
 def last_line(log: str) -> Progress | None:
     """Return the last JSON line of a log that can be read."""
-    return next(filter(None, map(_progress, reversed(PROGRESS.findall(log)))), None)
+    return next(reversed(lines_of(log)), None)
 
 
 def sane(line: T) -> T:
@@ -98,6 +125,12 @@ def sane(line: T) -> T:
 
 def is_odd(value: Any) -> bool:
     return isinstance(value, int | float) and not abs(value) <= LARGEST  # NaN is not smaller.
+
+
+def trained_nothing(logs: Iterable[str]) -> bool:
+    """Tell whether a trainer found that the run had finished before, and these logs have no step."""
+    texts = list(logs)
+    return any(map(FINISHED.search, texts)) and not any(map(PROGRESS.search, texts))
 
 
 def after_last_step(log: str) -> str:
@@ -114,18 +147,18 @@ def _progress(line: str) -> Progress | None:
     return None if is_odd(found.step) else sane(found)
 
 
-def _saved_by_progress(progress: Progress | None) -> int | None:
+def _saved_by_progress(progress: Progress) -> int | None:
     """Convert the sample count of the last checkpoint in the JSON line to a step.
 
     All steps are assumed to have the same number of samples.
     """
-    if not (progress and progress.samples and progress.checkpoint_samples):
+    if not (progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples
 
 
-def _last(pattern: re.Pattern[str], log: str) -> int | None:
-    found = pattern.findall(log)
+def _last_step(log: str) -> int | None:
+    found = STEP.findall(log)
     return int(found[-1]) if found else None
 
 

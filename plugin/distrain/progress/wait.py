@@ -16,6 +16,7 @@ from distrain.progress.failures import Failure, failures
 from distrain.progress.first_step import Program, Steady
 from distrain.progress.restarts import retried
 from distrain.progress.start import JobState, Log, has_started, lasting, own_pods, progress, shortened, unschedulable
+from distrain.progress.steps import trained_nothing
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
@@ -82,10 +83,12 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
         now = time.monotonic()
         if reached := _reached(found, followed, steady, now):
             say(f"{followed.release}: {reached}: {_all_pods(job)}")
+            if trained_nothing(log.text or "" for log in found.logs):
+                say(f"{followed.release}: {first_step.TRAINED_NOTHING}; {first_step.TRAIN_MORE}")
             return
         if failure := patience.exhausted(failures(found, job, followed.s3_secret, followed.earlier), now):
             raise StartError(failure.words)
-        line = f"{progress(found, job)}{first_step.awaited(found, job)}"
+        line = f"{progress(found, job)}{first_step.awaited(found, job, followed.program.ranks)}"
         if line != told:
             say(line)
             told = line
@@ -145,7 +148,7 @@ def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
 
     If one of these logs reports a failure, also return logs of other running pods.
     """
-    told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
+    told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods, ("Running", "Succeeded"))]
     if any(map(retried, told)):
         known = [log.pod.metadata.name for log in told]
         others = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.name not in known]

@@ -195,7 +195,7 @@ def _ended(planned: Plan, before: Before) -> str:
         job = changes.named(before.job.resources[0])
         state = f"{job} is gone: its ttlSecondsAfterFinished or a user has deleted it"
     elif before.end == "Failed" or (before.end and planned.changes):
-        state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
+        state = f"its job has {before.end.lower()} already, and this upgrade does not run it again"
     else:
         return ""
     return f"{state}. {_made_anew(planned, before)} under the same name: {_again(before)}"
@@ -214,7 +214,8 @@ def _again(before: Before) -> str:
     obstacle = resume.obstacle(before.values, before.values)
     if obstacle:
         return f"the new job trains from the start, because {obstacle}"
-    return "it goes on from its last checkpoint"
+    more = " if you raise trainer.epochs or trainer.steps" if before.end == "Succeeded" else ""
+    return f"it goes on from its last checkpoint{more}"
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:

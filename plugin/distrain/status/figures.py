@@ -20,7 +20,7 @@ from distrain.progress.logs import LINES, PHASES
 from distrain.progress.newest import later
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import statuses
-from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_step
+from distrain.progress.steps import PROGRESS, Checkpoint, Progress, last_checkpoint, lines_of
 
 # distrain-launch logs this line after the number of workers has changed.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
@@ -159,7 +159,7 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()
-    return Figures(restarts=ended + _restarts(told), rescales=max(map(_rescales, told), default=0))
+    return Figures(restarts=ended + _restarts(told), rescales=_rescales_in(told))
 
 
 def _earlier(log: TimedLog) -> int:
@@ -182,6 +182,7 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
     age = _age(last_time(log), now)
     is_old = age is not None and age >= freshness(log)
     left = last.eta_seconds
+    saved = last_checkpoint(log.text, last)
     eta = None if is_old or left is None or left < 0 else left - (age or 0)
     return Figures(
         step=last.step,
@@ -193,12 +194,17 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
         images_per_second_mean=last.images_per_second_mean,
         loss=last.loss,
         eta_seconds=None if eta is None or not abs(eta) <= MOST_SECONDS else max(0, round(eta)),
-        checkpoint=last.checkpoint,
-        checkpoint_step=saved_step(log.text, last),
-        checkpoint_age_seconds=_age(last_time(log, SAVED), now),
+        checkpoint=saved.name,
+        checkpoint_step=saved.step,
+        checkpoint_age_seconds=_age(_saved_at(saved, log), now),
         restarts=counted.restarts,
         rescales=counted.rescales,
     )
+
+
+def _saved_at(checkpoint: Checkpoint, log: TimedLog) -> float | None:
+    """Return when a checkpoint was saved. Return None if this log does not say it, as after a resume in a new pod."""
+    return last_time(log, re.compile(rf"^checkpoint: saved {re.escape(checkpoint.name or '')} at ", re.MULTILINE))
 
 
 def _age(then: float | None, now: float) -> int | None:
@@ -228,6 +234,13 @@ def _restarts(logs: Sequence[TimedLog]) -> int:
             count, since, seen = count + 1, then, set()
         seen.add(number)
     return count
+
+
+def _rescales_in(logs: Sequence[TimedLog]) -> int | None:
+    """Return how often the number of ranks has changed. Return None if a step line of these logs says no number."""
+    if any(each.world_size is None for log in logs for each in log.steps):
+        return None
+    return max(map(_rescales, logs), default=0)
 
 
 def _rescales(log: TimedLog) -> int:

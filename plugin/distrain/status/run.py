@@ -198,6 +198,10 @@ def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
     if facts.is_suspended and lacks_pods(seen.pods, job):
         # The logs of pods that had already ended were not read.
         return replace(told, restarts=None, rescales=None)
+    has_launcher = any(role.component == LAUNCHER for role in lasting(job))
+    if told.step is None and not has_launcher and not tells_steps(job):
+        # Neither the program nor a launcher says the number of ranks.
+        return replace(told, rescales=None)
     return told
 
 
@@ -273,7 +277,8 @@ def _kind(resource: Resource) -> str:
 
 def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    return [Group(role.name, None if pods is None else running(pods, role), role.replicas) for role in roles]
+    alive = None if pods is None else [pod for pod in pods if pod.status.phase == RUNS]
+    return [Group(role.name, None if alive is None else running(alive, role), role.replicas) for role in roles]
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:

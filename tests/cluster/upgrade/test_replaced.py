@@ -92,7 +92,7 @@ def test_finished_run_is_not_run_again(namespace: Namespace, helm4: Path, on_s3:
     upgrade(namespace, helm4, on_s3, {**short, "workers.replicas": 3, **ANOTHER_VALUE})
     wait_until("the end of the first job", lambda: not set(jobs) & set(_jobs(namespace)), pause=0.5)
 
-    assert "its job has succeeded already, and an upgrade does not run it again" in refused.stderr
+    assert "its job has succeeded already, and this upgrade does not run it again" in refused.stderr
     assert namespace.wait_for_end(seconds=300) == "Succeeded"
     assert "finished: s3://" in namespace.launcher_log()
     after = head(namespace)

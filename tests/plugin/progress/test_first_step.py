@@ -19,7 +19,11 @@ JOB = job_of(mpi_job(workers=2))
 TRAINER, COMMAND = Program(), Program(has_trainer=False)
 PYTORCH = job_of(pytorch_job(workers=2))
 ANSWER = "distrain-launch: all 2 workers answer: mpirun -np 8 python3 -m distrain_trainer\n"
+STARTED_4, STARTED_6 = (
+    f"distrain-launch: all 2 workers answer: /usr/bin/mpirun -np {n} python3 /t.py\n" for n in (4, 6)
+)
 WAITS = "distrain-launch: 10 s: waiting for 1 of 2 workers: run1-worker-1 (Connection refused)\n"
+RESUMED = "resumed from 1-10: step 10, 80 samples, on 2 ranks (saved on 2)\n"
 RESTART = "distrain-run: starting again (restart 1 of 10 in 3600 s): a reason\n"
 
 
@@ -53,6 +57,7 @@ def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, aft
         pytest.param("1\timages/sec: 9.0\n", "", id="table-of-another-program"),
         pytest.param(ANSWER + _line(11, steps=90, world_size=8), "trains, at step 11 of 90", id="first-step"),
         pytest.param(_line(11) + _line(12), "trains, at step 12", id="step-alone"),
+        pytest.param(RESUMED + _line(12, steps=90), "trains, at step 12 of 90, resumed from step 10", id="resumed"),
         pytest.param("distrain-progress: {}\n", "", id="no-line-of-ours"),
     ],
 )
@@ -65,11 +70,22 @@ def test_trainer_trains_from_its_first_line_on(log: str, words: str) -> None:
     [
         pytest.param(_line(11, world_size=4), "", id="former-size"),
         pytest.param(_line(11, world_size=4) + _line(12, world_size=6), "trains, at step 12", id="new-size"),
-        pytest.param(_line(11), "trains, at step 11", id="size-not-told"),
+        pytest.param(_line(11), "", id="size-not-told"),
+        pytest.param(STARTED_4 + _line(11), "", id="former-size-of-the-launcher"),
+        pytest.param(STARTED_4 + _line(11) + STARTED_6, "", id="ranks-have-started-at-the-new-size"),
+        pytest.param(STARTED_4 + _line(11) + STARTED_6 + _line(12), "trains, at step 12", id="launcher-tells-it"),
     ],
 )
-def test_rescaled_job_trains_from_its_first_line_at_the_new_size_on(log: str, words: str) -> None:
-    assert _reached(_state(log), JOB, Program(ranks=6)) == words
+@pytest.mark.parametrize("has_trainer", [True, False])
+def test_rescaled_job_trains_from_its_first_line_at_the_new_size_on(log: str, words: str, *, has_trainer: bool) -> None:
+    assert _reached(_state(log), JOB, Program(has_trainer, ranks=6)) == words
+
+
+def test_rescaled_program_that_tells_no_size_trains_once_its_ranks_have_run_for_long() -> None:
+    started = _state(_line(11), _line(12), role="worker")
+
+    assert _reached(started, PYTORCH, Program(False, ranks=2), after=STEADY_SECONDS - 1) == ""
+    assert _reached(started, PYTORCH, Program(False, ranks=2), after=STEADY_SECONDS) == "its ranks have run for 30 s"
 
 
 def test_newest_line_counts_where_another_worker_has_become_rank_0() -> None:
@@ -128,6 +144,7 @@ def test_restarted_program_or_container_has_not_run_for_long() -> None:
 
 def test_progress_tells_what_a_started_job_waits_for() -> None:
     assert awaited(_state(ANSWER), JOB) == "; no step yet"
+    assert awaited(_state(ANSWER), JOB, ranks=6) == "; no step yet at the new size"
     waits = "; waiting for 1 of 2 workers: run1-worker-1 (Connection refused)"
     assert awaited(_state(ANSWER + WAITS), JOB) == waits
     assert awaited(_state(), JOB) == ""

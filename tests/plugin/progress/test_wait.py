@@ -16,6 +16,7 @@ from distrain.errors import ForbiddenError, GoneError, LateError, StartError, Un
 from distrain.kube.resource import Resource
 from distrain.progress import wait
 from distrain.progress.failures import Failure
+from distrain.progress.first_step import Program
 from distrain.progress.wait import FIRST_STEP, PODS, Followed, Patience, until_started
 from distrain.workload.manifest import from_manifest
 from tests.plugin.objects import JOB, mpi_job, plain
@@ -96,10 +97,14 @@ NO_IMAGE = _pods(launcher={"running": {}}, worker=PULL_FAILS)
 
 
 def _follow(
-    cluster: Any, say: Callable[[str], None] = lambda line: None, timeout: float = 600, waits_for: str = PODS
+    cluster: Any,
+    say: Callable[[str], None] = lambda line: None,
+    timeout: float = 600,
+    waits_for: str = PODS,
+    ranks: int | None = None,
 ) -> None:
     job = from_manifest(yaml.safe_dump(mpi_job(workers=1)), "--chart")
-    until_started(cluster, Followed(job, "run1", "team", "s3", timeout, waits_for), say)
+    until_started(cluster, Followed(job, "run1", "team", "s3", timeout, waits_for, Program(ranks=ranks)), say)
 
 
 def test_progress_is_told_when_it_changes() -> None:
@@ -221,6 +226,37 @@ def test_first_step_ends_the_wait_within_two_seconds(clock: FakeClock) -> None:
     ]
     assert clock.now <= 1003
     assert set(cluster.read) == {"launcher"}
+
+
+def test_wait_after_a_rescale_awaits_a_step_at_the_new_size() -> None:
+    told: list[str] = []
+    at = [f'distrain-progress: {{"step": {step}, "world_size": {ranks}}}\n' for step, ranks in ((11, 1), (12, 2))]
+
+    _follow(FakeCluster(UP, launcher=at), told.append, waits_for=FIRST_STEP, ranks=2)
+
+    assert told == [
+        "1 of 1 worker running, launcher running; no step yet at the new size",
+        "run1: trains, at step 12: 1 worker and 1 launcher",
+    ]
+
+
+FINISHED = "finished: s3://c/team/run1 shows that this run has finished; nothing is left to do\n"
+
+
+@pytest.mark.parametrize(("log", "told"), [(FINISHED, 1), (STEP, 0), (FINISHED + STEP, 0)])
+def test_wait_for_a_run_that_had_finished_before_says_that_nothing_was_trained(log: str, told: int) -> None:
+    lines: list[str] = []
+    cluster = FakeCluster([_pod("launcher", {"terminated": {"exitCode": 0}}, "Succeeded")], launcher=[log])
+    job = {"metadata": {}, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
+    cluster.workload = lambda *_: msgspec.convert(job, kube.Workload)  # type: ignore[method-assign]
+
+    _follow(cluster, lines.append, waits_for=FIRST_STEP)
+
+    words = (
+        "run1: its checkpoints show that the run had finished before, so this start trained nothing; to train further, "
+        "raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to never"
+    )
+    assert lines == ["run1: has succeeded already: 1 worker and 1 launcher", *[words] * told]
 
 
 def test_wait_for_the_pods_reads_no_log() -> None:

@@ -204,7 +204,8 @@ def test_job_that_has_ended_is_not_rescaled(run: Run, running: Recorded) -> None
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
 
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("distrain: run1: its job has succeeded already, and an upgrade does not run it again")
+    words = "distrain: run1: its job has succeeded already, and this upgrade does not run it again"
+    assert outcome.err.startswith(words)
 
 
 def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None:

@@ -64,6 +64,15 @@ def test_run_is_starting_while_the_newest_restart_is_newer_than_the_newest_step(
     assert rows_of(status("run1"))["run1"] == phase
 
 
+def _unsized(number: int) -> str:
+    """Return a line of a program that does not tell its number of ranks."""
+    return step(number, world_size=None)
+
+
+def _started(ranks: int) -> str:
+    return f"{_ago(50)} distrain-launch: all 2 workers answer: /usr/bin/mpirun -np {ranks} python3 /train.py\n"
+
+
 def _ago(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds))
 
@@ -212,6 +221,32 @@ def test_restarts_that_nobody_can_count_are_not_known(api: FakeApi, status: Run,
 
     assert _restarts(status) == (None, None)
     assert "restarts" not in rows_of(status("run1"))
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "log", "told"),
+    [
+        pytest.param(PYTORCH, WORKERS, _unsized(7), (0, None), id="nobody-tells-the-size"),
+        pytest.param(PYTORCH, WORKERS, "epoch 1\n", (0, None), id="no-step-lines"),
+        pytest.param(_trainer(PYTORCH), WORKERS, "", (0, 0), id="trainer-before-its-first-step"),
+        pytest.param(MPI, UP, _started(4) + "epoch 1\n", (0, 0), id="launcher-alone"),
+        pytest.param(PYTORCH, WORKERS, step(7) + step(8, world_size=3), (0, 1), id="each-line-tells-it"),
+        pytest.param(MPI, UP, _started(4) + _unsized(7) + _started(2) + _unsized(8), (0, 1), id="launcher-tells-it"),
+    ],
+)
+def test_rescales_of_an_own_program_are_counted_where_sizes_are_told(
+    api: FakeApi, status: Run, job: Object, pods: list[Object], log: str, told: tuple[int, int | None]
+) -> None:
+    serve(api, job, pods=pods, **{pods[0]["metadata"]["name"].replace("-", "_"): log})
+
+    assert _restarts(status) == told
+    assert ("rescale" in rows_of(status("run1"))["restarts"]) == (told[1] is not None)
+
+
+def test_own_program_on_the_former_size_is_rescaling_if_its_launcher_tells_the_size(api: FakeApi, status: Run) -> None:
+    serve(api, MPI, pods=UP, run1_launcher=_started(4) + _unsized(7))
+
+    assert rows_of(status("run1"))["run1"] == "Rescaling 4-2"
 
 
 RESUMED = "resumed from /c/1-5: step 5, 50 samples, on 2 ranks (saved on 2)"

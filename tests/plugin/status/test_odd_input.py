@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,29 @@ def test_age_of_a_checkpoint_is_measured_by_the_nodes_clock_if_that_is_ahead() -
     saved = _line("checkpoint: saved /c/1 at step 5", "2026-01-01T00:05:00Z")
 
     assert _figures(saved + step(7, at=NOW + 340), NOW).checkpoint_age_seconds == 40
+
+
+SAVED_9 = _line("checkpoint: saved 1-90 at step 9 (90 samples), 0.8 s, next in 95 s", "2026-01-01T00:00:10Z")
+RESUMED_5 = _line("resumed from 1-50: step 5, 50 samples, on 2 ranks (saved on 2)", "2026-01-01T00:00:10Z")
+TOLD_5: dict[str, Any] = {"checkpoint": "1-50", "samples": 80, "checkpoint_samples": 50}
+
+
+@pytest.mark.parametrize(
+    ("log", "newest"),
+    [
+        pytest.param(step(8, **TOLD_5) + SAVED_9, ("1-90", 9, 30), id="saved-after-the-last-step"),
+        pytest.param(SAVED_9 + step(10, checkpoint="1-90"), ("1-90", 9, 30), id="step-after-the-save"),
+        pytest.param(step(8, **TOLD_5) + RESUMED_5, ("1-50", 5, None), id="resumed-from-an-unknown-age"),
+        pytest.param(SAVED_9 + RESUMED_5.replace("1-50: step 5", "1-90: step 9"), None, id="no-step-line"),
+        pytest.param(step(8, **TOLD_5), ("1-50", 5, None), id="step-line-alone"),
+        pytest.param(step(8, checkpoint="/c/x"), ("/c/x", None, None), id="own-program"),
+        pytest.param(step(8), (None, None, None), id="none"),
+    ],
+)
+def test_name_step_and_age_are_those_of_the_same_checkpoint(log: str, newest: tuple[object, ...] | None) -> None:
+    found = _figures(log, NOW + 40)
+
+    assert (found.checkpoint, found.checkpoint_step, found.checkpoint_age_seconds) == (newest or (None, None, None))
 
 
 @pytest.mark.parametrize("seconds", [1e300, -1e300, -5.0])

@@ -200,6 +200,24 @@ def test_rescale_is_no_stall(api: FakeApi, status: Run) -> None:
     assert (phase, why) == ("Rescaling 2-4", "it trains on 2 workers until the ranks meet again")
 
 
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        "stopped at step 200 (1600 samples) after 9 s: the number of workers has changed",
+        "[1,0]<stdout>:stopped at step 200 (1600 samples)",
+        "distrain-launch: 2 -> 4 workers after the ranks stopped at step 200",
+        "distrain-launch: all 4 workers answer: /usr/bin/mpirun -np 4 python3 /train.py",
+    ],
+)
+def test_ranks_that_have_stopped_for_a_rescale_do_not_train(api: FakeApi, status: Run, stopped: str) -> None:
+    up = [*UP, pod("worker", 2), pod("worker", 3)]
+    serve(api, live(mpi_job(workers=4, gpus=1)), pods=up, run1_launcher=_steps(3) + _line(1, stopped))
+
+    phase, why, _ = told(status("run1"))
+
+    assert (phase, why) == ("Rescaling 2-4", "the ranks have stopped, and start again on 4 workers")
+
+
 def test_node_whose_clock_is_behind_makes_no_stall(api: FakeApi, status: Run) -> None:
     api.nodes_clock = -20 * MINUTE
     serve(api, MPI, pods=UP, run1_launcher=_steps(20 * MINUTE + 3, images_per_second=50.0))

@@ -15,11 +15,13 @@ from tests.plugin.objects import Object, kubeflow, pytorch_job, template
 from tests.plugin.program import Run
 from tests.plugin.status.runs import (
     BORN,
+    FIXED,
     LABELS,
     MPI,
     NAMESPACE,
     PLAIN,
     PYTORCH,
+    TF,
     UP,
     WAITING,
     changed,
@@ -82,22 +84,50 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
 
 
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
 @pytest.mark.parametrize(
-    ("phase", "why"),
+    ("job", "roles"),
     [
-        ("Running", "its program has ended well, and the job does not say so yet"),
-        ("Succeeded", ""),
+        pytest.param([MPI], ["launcher", "worker", "worker"], id="mpi"),
+        pytest.param(PLAIN, ["launcher", "worker", "worker"], id="plain"),
+        pytest.param([PYTORCH], ["worker", "worker"], id="pytorch"),
+        pytest.param([FIXED], ["master", "worker"], id="pytorch-fixed"),
+        pytest.param([TF], ["chief", "server", "worker", "worker"], id="tensorflow"),
     ],
 )
-def test_run_is_running_until_the_job_says_that_it_has_ended(api: FakeApi, status: Run, phase: str, why: str) -> None:
+def test_run_whose_program_has_ended_well_waits_for_the_job_to_say_so(
+    api: FakeApi, status: Run, phase: str, job: list[Object], roles: list[str]
+) -> None:
+    """Between its program's end and the job's condition, a run must not seem to train again."""
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": BORN, "finishedAt": BORN}
-    statuses = [{"name": "launcher", "state": {"terminated": ended}}]
-    serve(api, MPI, pods=[pod("launcher", phase=phase, containerStatuses=statuses), *UP[1:]], run1_launcher=step(1000))
+    first, *others = [pod(role, number) for number, role in enumerate(roles)]
+    statuses = [{"name": roles[0], "state": {"terminated": ended}}]
+    speaker = pod(roles[0], phase=phase, containerStatuses=statuses)
+    assert speaker["metadata"]["name"] == first["metadata"]["name"]
+    serve(api, *job, pods=[speaker, *others], **{speaker["metadata"]["name"].replace("-", "_"): step(1000)})
 
     rows = rows_of(status("run1"))
 
-    assert (rows["run1"], rows.get("why", "")) == ("Running", why)
+    assert (rows["run1"], rows["why"]) == ("Running", "its program has ended well, and the job does not say so yet")
+    assert rows["next"] == "wait some seconds"
+    assert not rows["workers"].endswith(f"{roles[0]} runs")
     assert rows["step"].startswith("1000 of 1000")
+
+
+def test_run_that_had_finished_before_says_that_nothing_was_trained(api: FakeApi, status: Run) -> None:
+    finished = f"{BORN} finished: s3://c/team/run1 shows that this run has finished; nothing is left to do\n"
+    serve(
+        api, live({**MPI, "status": {}}, "Succeeded"), pods=[pod("launcher", phase="Succeeded")], run1_launcher=finished
+    )
+
+    rows = rows_of(status("run1"))
+
+    assert rows["run1"] == "Succeeded"
+    assert rows["why"] == "its checkpoints show that the run had finished before, so this start trained nothing"
+    assert rows["next"] == (
+        "to train further, raise trainer.epochs or trainer.steps, or to train from the start, set checkpoint.resume to "
+        "never: `helm distrain upgrade run1 --reuse-values --set trainer.epochs=N --namespace team`"
+    )
 
 
 def test_run_trains_on_beside_the_pod_of_a_refused_upgrade(api: FakeApi, status: Run) -> None:

@@ -5,6 +5,7 @@ The package `progress` finds the causes that `install --wait` reports, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -28,15 +29,21 @@ from distrain.progress.start import (
     unreplaced,
     waits_for,
 )
+from distrain.progress.steps import after_last_step, trained_nothing
 from distrain.progress.waiting import SEE_LOG
 from distrain.status.causes import kubelet, queued, refused, stalled, unfinished, unscheduled
 from distrain.status.phase import Phase, Word
 from distrain.workload.chart_values import s3_secret
 from distrain.workload.kinds import VERSIONS
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import WORKER, Job
 from distrain.workload.wording import counted
 
 STORAGE = "/storage"
+# The trainer or the launcher logs such a line when the ranks have stopped for a rescale, or are started again after it.
+STOPPED = re.compile(
+    r"^(?:.*<std\w+>: ?)?stopped at step \d|^distrain-launch: (?:\d+ -> \d+ workers after|.* workers answer: )",
+    re.MULTILINE,
+)
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -45,6 +52,9 @@ class Reason(Struct, frozen=True):
 
     why: str = ""
     next: str = ""
+
+
+ENDED_WELL = Reason("its program has ended well, and the job does not say so yet", "wait some seconds")
 
 
 class Place(Struct, frozen=True):
@@ -61,6 +71,11 @@ class Place(Struct, frozen=True):
     def smaller(self) -> str:
         """Return the command that makes the run smaller."""
         return f"`helm distrain rescale {self.release} --workers N {self.helm_flags}`"
+
+    @property
+    def longer(self) -> str:
+        """Return the command that makes the run longer."""
+        return f"`helm distrain upgrade {self.release} --reuse-values --set trainer.epochs=N {self.helm_flags}`"
 
     @property
     def last_lines(self) -> str:
@@ -99,6 +114,8 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
     found = evidence.found
     match phase.word:
         case Word.SUCCEEDED:
+            if trained_nothing(log.text or "" for log in found.logs):
+                return Reason(first_step.TRAINED_NOTHING, f"{first_step.TRAIN_MORE}: {place.longer}")
             return Reason(next=f"`helm uninstall {place.release} {place.helm_flags}` removes the run")
         case Word.FAILED:
             failed = _split(next(_all(evidence), Failure("job", "the job failed")), place)
@@ -138,14 +155,16 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)
-        return _of_stall(evidence.stall) if phase.word == Word.RUNNING else _of_rescale(phase)
+        if _has_ended_well(found):
+            return ENDED_WELL
+        return _of_stall(evidence.stall) if phase.word == Word.RUNNING else _of_rescale(phase, found)
     cause = _cause(evidence, place)
     if cause.why or phase.word == Word.RESCALING:
-        return cause if cause.why else _of_rescale(phase)
+        return cause if cause.why else _of_rescale(phase, found)
     if kept := unfinished.kept_by(found.pods, place.kubectl_flags):
         return Reason(kept.why, kept.next)
-    if any(map(has_finished, _speakers(found))):
-        return Reason("its program has ended well, and the job does not say so yet", "wait some seconds")
+    if _has_ended_well(found):
+        return ENDED_WELL
     waits = first_step.awaited(found, job).removeprefix("; ")
     if evidence.stall and waits in ("", first_step.NO_STEP):
         return _of_stall(evidence.stall)
@@ -156,7 +175,9 @@ def _of_stall(stall: Cause | None) -> Reason:
     return Reason(stall.why, stall.next) if stall else Reason()
 
 
-def _of_rescale(phase: Phase) -> Reason:
+def _of_rescale(phase: Phase, found: JobState) -> Reason:
+    if any(STOPPED.search(after_last_step(log.text or "")) for log in found.logs[:1]):
+        return Reason(f"the ranks have stopped, and start again on {counted(phase.after or 0, 'worker')}")
     return Reason(f"it trains on {counted(phase.before or 0, 'worker')} until the ranks meet again")
 
 
@@ -251,6 +272,12 @@ def _read_log(found: JobState, place: Place) -> str:
     return (
         f"`kubectl {place.kubectl_flags} logs {pod}` says why" if pod else "its pods are gone, and no message is left"
     )
+
+
+def _has_ended_well(found: JobState) -> bool:
+    """Tell whether the run's program has ended well: in the launcher, Chief or Master, otherwise in any worker."""
+    speakers = [pod for pod in found.pods if role_of(pod) in SPEAKERS]
+    return any(map(has_finished, speakers or [pod for pod in found.pods if role_of(pod) == WORKER]))
 
 
 def _speakers(found: JobState) -> list[kube.Pod]:

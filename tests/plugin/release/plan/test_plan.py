@@ -170,7 +170,7 @@ def test_hooks_and_what_stays_the_same_are_no_change() -> None:
     [
         (None, True, None),
         ("Succeeded", True, None),
-        ("Failed", True, "its job has failed already, and an upgrade does not run it again"),
+        ("Failed", True, "its job has failed already, and this upgrade does not run it again"),
         (None, False, f"MPIJob {JOB} is gone: its ttlSecondsAfterFinished or a user has deleted it"),
     ],
 )

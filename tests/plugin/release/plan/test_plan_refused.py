@@ -38,9 +38,15 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             before_of(mpi_job(), end="Succeeded"),
             next_of(mpi_job(workers=3)),
-            "^run1: its job has succeeded already, and an upgrade does not run it again. "
+            "^run1: its job has succeeded already, and this upgrade does not run it again. "
             f"`helm uninstall run1 {FLAGS}`",
             id="finished",
+        ),
+        pytest.param(
+            replace(before_of(mpi_job(), end="Succeeded"), values={"checkpoint": {"uri": "s3://runs"}}),
+            next_of(mpi_job(workers=3)),
+            "it goes on from its last checkpoint if you raise trainer.epochs or trainer.steps$",
+            id="finished-on-s3",
         ),
         pytest.param(
             before_of(mpi_job(), is_there=False),
