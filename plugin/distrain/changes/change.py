@@ -106,7 +106,7 @@ def _ask(release: str) -> None:
         raise ValuesError(
             "--yes: is missing, and without a terminal the command cannot ask you; add --yes or --dry-run"
         )
-    if not console.agrees(f"upgrade {release} so?"):
+    if not console.agrees(f"change {release} like this?"):
         raise StoppedError(f"{release}: not upgraded, because you did not agree")
 
 

@@ -341,7 +341,7 @@ def test_question_is_asked_on_a_terminal(
         outcome = run("rescale", "run1", "--workers", "3")
 
     assert (outcome.code, len(running.upgrades)) == (code, code == 0)
-    assert "distrain: upgrade run1 so? [y/N] " in outcome.err
+    assert "distrain: change run1 like this? [y/N] " in outcome.err
 
 
 def test_job_is_suspended_although_nothing_is_free(run: Run, running: Recorded) -> None:
