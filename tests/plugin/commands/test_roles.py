@@ -73,7 +73,7 @@ def granted(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _is_discovery(path: str) -> bool:
-    return path.endswith("reviews") or not path.startswith("/api/v1/") and path.count("/") < 4
+    return path.endswith("reviews") or (not path.startswith("/api/v1/") and path.count("/") < 4)
 
 
 def _is_allowed(path: str, rules: Rules) -> bool:

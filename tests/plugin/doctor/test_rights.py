@@ -55,8 +55,8 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
     assert told == {
         "install any job": "get/list/create/update/delete secrets, get/create/patch/delete serviceaccounts",
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
-        "helm distrain check": "list nodes, pods of all namespaces, priorityclasses.scheduling.k8s.io, resourcequotas and "
-        "limitranges, get namespaces",
+        "helm distrain check": "list nodes, pods of all namespaces, priorityclasses.scheduling.k8s.io, resourcequotas "
+        "and limitranges, get namespaces",
         "helm distrain install --wait": "list pods and events, get pods/log",
         "helm distrain status and logs": "list/watch mpijobs.kubeflow.org, jobs.batch and pods, get pods/log and "
         "persistentvolumeclaims, list events and configmaps",

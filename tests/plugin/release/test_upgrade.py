@@ -117,7 +117,10 @@ def test_releases_that_may_not_be_read_are_refused_with_the_missing_permission(
 
 @pytest.mark.parametrize(
     "command",
-    [["rescale", "run1", "--workers", "1"], ["upgrade", "run1", "--reuse-values", "--set", "workers.replicas=3,gpus=3"]],
+    [
+        ["rescale", "run1", "--workers", "1"],
+        ["upgrade", "run1", "--reuse-values", "--set", "workers.replicas=3,gpus=3"],
+    ],
     ids=lambda words: words[0],
 )
 def test_release_that_is_uninstalled_during_the_upgrade_is_told(

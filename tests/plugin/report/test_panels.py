@@ -359,20 +359,6 @@ def test_durations_have_a_unit(seconds: float | None, words: str) -> None:
     assert numbers.duration(seconds) == words
 
 
-def test_times_of_one_column_have_one_unit() -> None:
-    runs = [records.run([start(0, 2), event("checkpoint", 16), event("checkpoint", 86), event("end", 150)])]
-
-    assert {row[1].split()[1] for row in _panel("events", *runs).table.rows} == {"min"}
-
-
-def test_no_rate_is_cut_from_the_facts_of_the_picture() -> None:
-    lines = summary.in_short(records.run(records.rescaled()))
-
-    rates = " ".join(" ".join(lines).partition("mean throughput: ")[2].split())
-    assert rates == "samples/s: 640 with 2 ranks, 960 with 3 ranks"
-    assert max(map(len, lines)) <= summary.LONGEST_LINE
-
-
 @pytest.mark.parametrize(("number", "words"), [(1e9, "1 GB"), (1_686_568, "1.687 MB"), (12.0, "12 B")])
 def test_bytes_have_a_unit(number: float, words: str) -> None:
     assert numbers.amount(number) == words
