@@ -165,9 +165,9 @@ def load_all(text: str) -> list[Any]:
 
 def _tab(error: Exception, text: str) -> str:
     """Return a message if the line of the error is indented with a tab, otherwise an empty text."""
-    mark = getattr(error, "problem_mark", None)
-    line = text.splitlines()[mark.line : mark.line + 1] if mark else []
-    is_tab = any("\t" in each[: len(each) - len(each.lstrip())] for each in line)
+    mark: Any = getattr(error, "problem_mark", None)
+    line = next(iter(text.splitlines()[mark.line : mark.line + 1]), "") if mark else ""
+    is_tab = "\t" in line[: len(line) - len(line.lstrip())]
     return f"line {mark.line + 1} is indented with a tab; indent it with spaces" if is_tab else ""
 
 
