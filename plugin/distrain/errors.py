@@ -114,6 +114,12 @@ class GoneError(DistrainError):
     exit_code = 4
 
 
+class RecreatedError(DistrainError):
+    """Someone has uninstalled the release while Helm upgraded it, and the upgrade has created it again."""
+
+    exit_code = 4
+
+
 class DoesNotFitError(DistrainError):
     """The job does not fit. The exit code is that of the verdict: impossible, busy or depends."""
 

@@ -23,6 +23,7 @@ PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 # needs none.
 FOR_ALL_CLUSTERS = {
     "`helm distrain derive -f {wish.file}`",
+    "`helm distrain import {name}`",
     "`helm distrain report ./{name}`",
     "`helm lint {chart}`",
 }

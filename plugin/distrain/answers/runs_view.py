@@ -179,6 +179,8 @@ class View:
     def _any_record(self) -> Record | None:
         """Return the record of the run `name`: the record that --record names, otherwise the record of the release."""
         found = self._record if self._record.record or not self._find_record else self._find_record()
+        if found.words:
+            console.say(f"not read: {redact(found.words)}")
         return found.record
 
     def _statuses(self, seen: Sequence[Observed]) -> list[Run]:

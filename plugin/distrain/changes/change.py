@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -10,7 +11,7 @@ from distrain import console
 from distrain.changes.owned import Wanted, applied_from_git, in_git, is_of_helm_release, source_of, with_values_files
 from distrain.changes.plan_text import told
 from distrain.check.report import Report
-from distrain.errors import StoppedError, ValuesError
+from distrain.errors import RecreatedError, StoppedError, UnreachableError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.progress import hostfile
@@ -105,7 +106,7 @@ def _ask(release: str) -> None:
         raise ValuesError(
             "--yes: is missing, and without a terminal the command cannot ask you; add --yes or --dry-run"
         )
-    if not console.agrees(f"upgrade {release} so?"):
+    if not console.agrees(f"change {release} like this?"):
         raise StoppedError(f"{release}: not upgraded, because you did not agree")
 
 
@@ -125,6 +126,8 @@ def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     )
 
     def refresh() -> None:
+        if not planned.replaces:
+            _refuse_another(found, current)
         if is_resized:
             hostfile.refresh(request.cluster, found.job, release.name, release.target.namespace, planned.revision + 1)
 
@@ -137,6 +140,18 @@ def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
         refresh=refresh,
     )
     return 0
+
+
+def _refuse_another(found: RenderedJob, current: Current) -> None:
+    """Raise RecreatedError if the upgrade should have kept the job, but the job in the cluster is a new one.
+
+    Helm does not notice that its release is uninstalled during an upgrade, and creates the missing objects again.
+    """
+    name, old = found.release.name, current.state
+    with suppress(UnreachableError):
+        new = found.request.cluster.workload(current.job.resources[0], found.release.target.namespace)
+        if old and new and new.metadata.uid != old.metadata.uid:
+            raise RecreatedError(f"{name}: someone uninstalled it during the upgrade, which created it again")
 
 
 def _before(request: Request, current: Current) -> Before:

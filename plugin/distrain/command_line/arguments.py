@@ -287,7 +287,7 @@ def wrong_name(name: str) -> str:
     return "" if is_allowed else words
 
 
-def count(number: str, of: str = "GPUs: write 8") -> int:
+def count(number: str, of: str = "GPUs: write 1 or more") -> int:
     """Parse a number that must be greater than 0.
 
     `of` is a part of the error message. It says what is counted, GPUs by default, and shows a valid example.
@@ -303,7 +303,7 @@ def total(number: str) -> int:
 
 
 def workers(number: str) -> int:
-    return count(number, "workers: write 4")
+    return count(number, "workers: write 1 or more")
 
 
 def revisions(number: str) -> int:

@@ -70,6 +70,8 @@ def _take_chart(parser: Parser, options: argparse.Namespace) -> None:
     chart = options.chart_word
     if chart is None:
         return
+    if chart.endswith((".yaml", ".yml")):
+        raise ValuesError(f'CHART: "{chart}" is a file, not a chart; name a values file with -f')
     if options.chart not in (chart, parser.get_default("chart")):
         raise ValuesError(f'CHART: the argument "{chart}" and --chart {options.chart} both name a chart; leave out one')
     options.chart = chart

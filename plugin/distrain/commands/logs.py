@@ -70,12 +70,13 @@ class Logs:
         Raise ForbiddenError if the user may not list pods, except with --save.
         """
         from distrain.status.sources import Unread
+        from distrain.workload.wording import counted
 
         source.pods(of_pods := Unread())
         if of_pods and not self._options.save:
             raise ForbiddenError(*of_pods)
         kinds = [words for words in unread if words not in of_pods]
-        more = f" (and {len(kinds) - 1} more kinds)" if len(kinds) > 1 else ""
+        more = f" (and {counted(len(kinds) - 1, 'more kind')})" if len(kinds) > 1 else ""
         for words in kinds[:1]:
             console.say(f"not read: {words}{more}")
 

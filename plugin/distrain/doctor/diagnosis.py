@@ -100,7 +100,7 @@ class Run(NamedTuple):
 
 def needed_rights(served: Sequence[str]) -> list[rights.Right]:
     """Return the rights that the API server is asked about; `served` lists the APIs that the cluster serves."""
-    return rights.asked([*operators.kinds(served), PLAIN.name])
+    return rights.asked([*operators.kinds(served), PLAIN.name], served)
 
 
 def diagnose(
@@ -114,7 +114,7 @@ def diagnose(
     `run` is the run that the user's values describe, or None if the user gives no values.
     """
     served = [] if isinstance(survey.served, Unread) else survey.served
-    purposes = rights.purposes([*operators.kinds(served), PLAIN.name])
+    purposes = rights.purposes([*operators.kinds(served), PLAIN.name], served)
     found = [
         Finding("versions", "distrain", OK, __version__),
         _helm(helm),

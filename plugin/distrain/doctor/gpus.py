@@ -44,7 +44,7 @@ def findings(survey: Survey) -> list[Finding]:
 def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
     taking = [node for node in nodes if takes_pods(node)]
     details = {"nodes": len(nodes), "taking_pods": len(taking)}
-    found = f"{len(taking)} of {counted(len(nodes), 'node')} take pods"
+    found = f"{len(taking)} of {counted(len(nodes), 'node')} {'takes' if len(nodes) == 1 else 'take'} pods"
     if taking:
         return Finding(SECTION, "nodes", OK, found, needed=True, details=details)
     return Finding(SECTION, "nodes", MISSING, found, "add a node, or uncordon one that is ready", True, details)

@@ -14,7 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from distrain.kube.resource import plural
 from distrain.workload import kinds
+from distrain.workload.gang_schedulers import KUEUE, PLACING
 from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
@@ -48,6 +50,14 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
 # The kinds of jobs that use all-reduce; the chart has a test only for these kinds.
 TESTED = kinds.running("allreduce")
+# `status` and `logs` list the objects of these resources and of each kind of job, and watch them with --follow.
+WATCHED = (("batch", "jobs"), ("", "pods"))
+READ = {("", "pods/log"): ("get",), ("", "events"): ("list",), ("", "persistentvolumeclaims"): ("get",)}
+# What `status` and `logs` read in addition if the cluster serves these kinds of a queue or a gang scheduler.
+HOLDING = {
+    (KUEUE.group, "Workload"): ("list",),
+    **{(each.group, each.kind): ("get",) for each in PLACING},
+}
 
 
 class Right(Struct, frozen=True, order=True):
@@ -65,10 +75,21 @@ class Right(Struct, frozen=True, order=True):
     def of(self) -> str:
         """Return the resource as kubectl writes it.
 
-        Append " of all namespaces" if the right is for the whole cluster.
+        Append " of all namespaces" if the right is for the pods of the whole cluster.
         """
-        where = " of all namespaces" if self.cluster_wide and self.resource != "nodes" else ""
+        where = " of all namespaces" if self.cluster_wide and self.resource == "pods" else ""
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
+
+
+# What `check` reads for every job. It reads volumes and other objects only for jobs that use them.
+CHECKED = (
+    Right("", "nodes", "list", cluster_wide=True),
+    Right("", "pods", "list", cluster_wide=True),
+    Right("scheduling.k8s.io", "priorityclasses", "list", cluster_wide=True),
+    Right("", "namespaces", "get"),
+    Right("", "resourcequotas", "list"),
+    Right("", "limitranges", "list"),
+)
 
 
 class Purpose(Struct, frozen=True):
@@ -87,27 +108,31 @@ def installing(kind: str) -> str:
     return f"install {kind}"
 
 
-def purposes(names: Sequence[str]) -> list[Purpose]:
-    """Return what users do with jobs of these kinds, and the rights that each action needs."""
+def purposes(names: Sequence[str], served: Sequence[str] = ()) -> list[Purpose]:
+    """Return what users do with jobs of these kinds, and the rights that each action needs.
+
+    `served` lists the APIs that the cluster serves, as group/version/Kind.
+    """
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in names]
     tests = {of: WAITED_FOR for kind in names if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
         _purpose("install any job", {("", "secrets"): RELEASES, ("", "serviceaccounts"): MANAGED}, needed=True),
         *managed,
-        Purpose("helm distrain check", (Right("", "nodes", "list", True), Right("", "pods", "list", True))),
+        Purpose("helm distrain check", CHECKED),
         _purpose(
             "helm distrain install --wait",
             {("", "pods"): ("list",), ("", "pods/log"): ("get",), ("", "events"): ("list",)},
         ),
+        _purpose("helm distrain status and logs", _observing(names, served)),
         _purpose("helm upgrade", dict.fromkeys(HOOK, WAITED_FOR)),
         _purpose("helm test", {**tests, ("", "pods/log"): ("get",)}),
         _purpose("kubectl logs", {("", "pods"): ("get", "list"), ("", "pods/log"): ("get",)}),
     ]
 
 
-def asked(names: Sequence[str]) -> list[Right]:
+def asked(names: Sequence[str], served: Sequence[str] = ()) -> list[Right]:
     """Return all rights that users of these kinds of job need for any of their actions, without duplicates."""
-    return sorted({right for purpose in purposes(names) for right in purpose.rights})
+    return sorted({right for purpose in purposes(names, served) for right in purpose.rights})
 
 
 def described(rights: Iterable[Right]) -> str:
@@ -130,6 +155,15 @@ def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[d
     here = [right for right in rights if not right.cluster_wide]
     everywhere = [right for right in rights if right.cluster_wide]
     return [*_grant("Role", here, namespace, user), *_grant("ClusterRole", everywhere, "", user)]
+
+
+def _observing(names: Sequence[str], served: Sequence[str]) -> dict[tuple[str, str], Sequence[str]]:
+    """Return the verbs with which `status` and `logs` read runs of all kinds, including the names of ConfigMaps."""
+    jobs = [(kinds.KUBEFLOW[name].group, kinds.KUBEFLOW[name].resource) for name in names if name in kinds.KUBEFLOW]
+    found = {(api.split("/")[0], api.split("/")[-1]) for api in served}
+    held = {(group, plural(kind)): verbs for (group, kind), verbs in HOLDING.items() if (group, kind) in found}
+    listing = {("", "configmaps"): ("list",)}
+    return {**dict.fromkeys([*jobs, *WATCHED], ("list", "watch")), **READ, **listing, **held}
 
 
 def _purpose(name: str, verbs: Mapping[tuple[str, str], Sequence[str]], *, needed: bool = False) -> Purpose:

@@ -119,7 +119,10 @@ class _ValuesRun:
             with self._folder:
                 outputs = self._runs.outputs()
         except HelmError as error:
-            raise ValuesError(*repeated) if repeated else self._refusal(error) from error
+            from distrain.helm.objects import objects
+
+            mistakes = [*objects(self._source)] or repeated
+            raise ValuesError(*mistakes) if mistakes else self._refusal(error) from error
         if repeated:
             raise ValuesError(*repeated)
         try:

@@ -90,6 +90,9 @@ class Saving:
         """
         name = self._look.objects[0][0].name.removesuffix("-launcher")
         for api_version in (VOLCANO, COSCHEDULING):
+            # If the cluster has no such kind, RBAC may forbid the request before the API server says so.
+            if "PodGroup" not in self._cluster.kinds(api_version):
+                continue
             path = paths.of_kind(api_version, "PodGroup", self._namespace, name)
             with contextlib.suppress(NotFoundError):
                 found = self._cluster.read_one(path, Object, f"PodGroup {name}")

@@ -88,7 +88,8 @@ def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
     """Return the model's name, the batch of a rank and the trainable parameters."""
     model = trainer.model if trainer else ""
     batch = stated.batch or (trainer.batch_size if trainer else None)
-    parameters = stated.parameters or (trainer.parameters if trainer else None) or stated.recorded
+    # The record comes first: the images or classes of the run's data may change the model's size.
+    parameters = stated.parameters or stated.recorded or (trainer.parameters if trainer else None)
     what = f"trainer.model: {model}" if trainer else "command: your own program"
     if parameters is None:
         raise ValuesError(

@@ -324,7 +324,8 @@ def loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     if not planned.starts_over and has_trainer:
         steps = counted(planned.lost.unsaved, "step") if planned.lost.steps else "the steps since the last checkpoint"
         goes_on = "the new one goes on" if planned.replaces else "it goes on"
-        return f"at most {steps}: the job saves when it is stopped, and {goes_on} from there"
+        most = f"at most {steps}" if planned.lost.unsaved or not planned.lost.steps else "no step"
+        return f"{most}: the job saves when it is stopped, and {goes_on} from there"
     unknown = "steps, of which the log tells none yet" if before.is_read else "steps made so far"
     made = counted(planned.lost.steps, "step") if planned.lost.steps else unknown
     return f"all {made}{ran and ','}{ran}: {_next(planned, has_trainer=has_trainer)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distrain.errors import DistrainError, EndError, GoneError, LateError, StartError
+from distrain.errors import DistrainError, EndError, GoneError, LateError, RecreatedError, StartError
 from distrain.helm.releases import Operation
 from distrain.progress.wait import Followed
 from distrain.release.ending import end
@@ -24,7 +24,8 @@ def upgrade(
 ) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
-    `refresh` is called before this wait. It makes a running job change to its new size at once. After Ctrl-C, SIGTERM
+    `refresh` is called before this wait. It makes a running job change to its new size at once, and raises
+    RecreatedError if Helm has created this job anew. After Ctrl-C, SIGTERM
     or a failure of Helm, roll back to the previous revision.
     """
     ended = upgraded = False
@@ -38,6 +39,9 @@ def upgrade(
         if isinstance(error, (StartError, GoneError)):
             others = change_by_others(tools.helm, release, operation)
             return others or f"{release.name}: stays upgraded{_next_step(release, planned, error)}"
+        if isinstance(error, RecreatedError):
+            again = f"{release.name}: exists again, with a new job"
+            return f"{again}; `helm uninstall {release.name} {release.target.helm_flags}` removes it"
         deleted = "its job is deleted; once its pods are gone,"
         state = deleted if isinstance(error, EndError) else "is left as it is;"
         return f"{release.name}: {state} {_back(release, planned)} restores revision {planned.revision}"

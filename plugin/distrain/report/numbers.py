@@ -34,11 +34,11 @@ def amount(number: float) -> str:
     return f"{short(number / unit.size)} {unit.name}"
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float | None, unit: Unit | None = None) -> str:
     """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if the duration is unknown."""
     if seconds is None:
         return ""
-    unit = time_unit(abs(seconds))
+    unit = unit or time_unit(abs(seconds))
     return f"{short(seconds / unit.size)} {unit.name}"
 
 

@@ -229,7 +229,7 @@ def _events(runs: Sequence[Run]) -> Panel:
         places = [((mark.seconds or 0.0) / unit.size, EVENTS.index(mark.event) + shift) for mark in shown]
         if places:
             series.append(Series(run.label, number, tuple(places), is_points=True))
-        rows += [(run.label, *_event(mark)) for mark in run.marks]
+        rows += [(run.label, *_event(mark, unit)) for mark in run.marks]
         counts.append((f"{run.label}: " if len(runs) > 1 else "") + count_words(run))
     if not series:
         return Panel("events", title, "The record has no times of events, so there is nothing to plot.")
@@ -237,8 +237,8 @@ def _events(runs: Sequence[Run]) -> Panel:
     return Panel("events", title, " ".join(counts), f"time in {unit.name}", "", tuple(series), table=table)
 
 
-def _event(mark: Mark) -> tuple[str, str, str]:
-    return numbers.duration(mark.seconds), mark.event, mark.words
+def _event(mark: Mark, unit: Unit) -> tuple[str, str, str]:
+    return numbers.duration(mark.seconds, unit), mark.event, mark.words
 
 
 def count_words(run: Run) -> str:

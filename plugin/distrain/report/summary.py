@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -161,9 +162,13 @@ def in_two_lines(run: Run) -> list[str]:
 
 
 def in_short(run: Run) -> list[str]:
-    """Return the facts about a single run as short lines, for the PNG."""
-    lines = [f"{name}: {words}" for name, words in _facts(run) if name not in ("record", "clocks", "events")]
-    return _fitted(lines)
+    """Return the facts about a single run as short lines, for the PNG. A long fact continues in a second line."""
+    lines = (f"{name}: {words}" for name, words in _facts(run) if name not in ("record", "clocks", "events"))
+    return [part for line in lines for part in _in_two(line)]
+
+
+def _in_two(line: str) -> list[str]:
+    return textwrap.wrap(line, LONGEST_LINE, subsequent_indent="    ", max_lines=2, placeholder=" ...")
 
 
 def _fitted(lines: Sequence[str]) -> list[str]:

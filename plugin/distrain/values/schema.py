@@ -27,6 +27,8 @@ Schema = Mapping[str, Any]
 # The search ends after MOST_FAULTS violations of the schema: a file of the wrong type may have 100,000, and only ten
 # are printed.
 MOST_FAULTS = 1000
+# A message lists the names that are allowed in a section of at most MOST_NAMES values.
+MOST_NAMES = 30
 TYPES = {
     "integer": "a whole number",
     "number": "a number",
@@ -175,6 +177,8 @@ def _unknown(path: str, key: str, entry: Schema, schema: Schema) -> str:
     likely = [path.removesuffix(key) + close[0]] if close else _namesakes(key, schema)
     if likely:
         return f"{path}: there is no such value; did you mean {' or '.join(likely)}?"
+    if len(siblings) > MOST_NAMES:
+        return f"{path}: there is no such value; values.yaml of the chart lists all values"
     return f"{path}: there is no such value; allowed here: {', '.join(siblings) or 'none'}"
 
 

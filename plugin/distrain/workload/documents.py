@@ -136,7 +136,7 @@ def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
 def name_of(item: Item) -> str:
     metadata = item.get("metadata")
     kind, name = item.get("kind"), metadata.get("name") if isinstance(metadata, dict) else None
-    words = (kind, "an object without a kind"), (name, "without a name")
+    words = (kind, "an object without a kind"), (name, "without a name" if kind else "and without a name")
     return " ".join(found if found and isinstance(found, str) else otherwise for found, otherwise in words)
 
 

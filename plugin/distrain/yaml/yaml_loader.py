@@ -160,7 +160,15 @@ def load_all(text: str) -> list[Any]:
         _refuse_aliases(text)
         return list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, RecursionError) as error:
-        raise NotYamlError(mistake(error)) from error
+        raise NotYamlError(_tab(error, text) or mistake(error)) from error
+
+
+def _tab(error: Exception, text: str) -> str:
+    """Return a message if the line of the error is indented with a tab, otherwise an empty text."""
+    mark: Any = getattr(error, "problem_mark", None)
+    line = next(iter(text.splitlines()[mark.line : mark.line + 1]), "") if mark else ""
+    is_tab = "\t" in line[: len(line) - len(line.lstrip())]
+    return f"line {mark.line + 1} is indented with a tab; indent it with spaces" if is_tab else ""
 
 
 def mistake(error: Exception) -> str:

@@ -119,6 +119,11 @@ def test_chart_alone_renders_without_a_name() -> None:
             id="two-charts",
         ),
         pytest.param(
+            ["install", "run1", "mine.yaml"],
+            'CHART: "mine.yaml" is a file, not a chart; name a values file with -f',
+            id="values-without-flag",
+        ),
+        pytest.param(
             ["install", "run1", "--wait=soon"],
             '--wait: "soon" is neither true nor false; write --wait or leave it out',
             id="switch",

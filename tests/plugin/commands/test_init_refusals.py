@@ -61,7 +61,9 @@ def helm(helm4: Path) -> Path:
         pytest.param(["--image", "a b"], 'image.repository: "a b" does not have the right form. ', id="image"),
         pytest.param(["--model", "mine:"], 'trainer.model: "mine:" does not have the right form. ', id="own-model"),
         pytest.param(
-            ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
+            ["--gpus", "some"],
+            '--gpus: "some" is no number of GPUs: write 1 or more; see `distrain init --help`',
+            id="gpus",
         ),
         pytest.param(
             ["--chart", "/nowhere"],

@@ -343,3 +343,29 @@ def test_single_values_are_read_as_helm_reads_them(run: Run, helm: Path, flags: 
     assert (outcome.code == 0) == (helms.returncode == 0), outcome.err
     if outcome.code == 0:
         assert outcome.out.rstrip() == helms.stdout.rstrip()
+
+
+OBJECT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (OBJECT, "Deployment"),
+        ("---\n" + OBJECT + "---\n" + OBJECT, "Deployment"),
+        ('{"kind": "MPIJob", "apiVersion": "kubeflow.org/v2beta1"}', "MPIJob"),
+    ],
+    ids=["block", "two-documents", "json"],
+)
+@pytest.mark.parametrize("command", ["check", "derive", "template"])
+def test_kubernetes_object_as_values_is_named_in_one_line(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, command: str, text: str, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("deploy.yaml").write_text(text)
+
+    shown = run(command, "-f", "deploy.yaml", *(["--offline"] if command == "template" else []))
+
+    step = "name a values file; `helm distrain import deploy.yaml` prints one for a training job"
+    words = f"distrain: --values: deploy.yaml is a Kubernetes object ({kind}), not values; {step}\n"
+    assert (shown.code, shown.out, shown.err) == (2, "", words)

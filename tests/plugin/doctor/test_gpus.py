@@ -58,7 +58,7 @@ def test_cluster_whose_nodes_all_refuse_pods_is_not_ready(cluster: FakeApi, exam
     found = examine()
 
     assert (found.code, found.answer["jobs"]) == (11, [])
-    assert found.says("nodes") == ("missing", "0 of 1 node take pods")
+    assert found.says("nodes") == ("missing", "0 of 1 node takes pods")
 
 
 @pytest.mark.parametrize(

@@ -55,13 +55,24 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
     assert told == {
         "install any job": "get/list/create/update/delete secrets, get/create/patch/delete serviceaccounts",
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
-        "helm distrain check": "list nodes and pods of all namespaces",
+        "helm distrain check": "list nodes, pods of all namespaces, priorityclasses.scheduling.k8s.io, resourcequotas "
+        "and limitranges, get namespaces",
         "helm distrain install --wait": "list pods and events, get pods/log",
+        "helm distrain status and logs": "list/watch mpijobs.kubeflow.org, jobs.batch and pods, get pods/log and "
+        "persistentvolumeclaims, list events and configmaps",
         # While Helm 4 waits for a hook, it lists and watches the objects of the hook.
         "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
         "kubectl logs": "get/list pods, get pods/log",
     }
+
+
+def test_queues_and_gangs_are_read_only_where_the_cluster_serves_them() -> None:
+    served = ["kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta1/Workload", "scheduling.volcano.sh/v1beta1/PodGroup"]
+
+    more = set(rights.asked(["MPIJob"], served)) - set(rights.asked(["MPIJob"]))
+
+    assert rights.described(sorted(more)) == "list workloads.kueue.x-k8s.io, get podgroups.scheduling.volcano.sh"
 
 
 def test_key_of_a_plain_job_is_not_watched() -> None:

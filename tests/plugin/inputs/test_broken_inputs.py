@@ -57,7 +57,8 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             as_yaml({"framework": "pytorch"}),
-            "an object without a kind without a name: kind is missing; write it there, or name a values file with -f",
+            "an object without a kind and without a name: kind is missing; write it there, or name a values file with "
+            "-f",
             id="values",
         ),
         pytest.param(

@@ -41,6 +41,7 @@ def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
             _event("other", uid="x", name="run2-worker-0"),
         ],
         f"{NAMESPACE}/configmaps": [{"metadata": {"name": "run1-scripts", "labels": LABELS}, "data": {"a": PASSWORD}}],
+        "/apis/scheduling.volcano.sh/v1beta1": {"resources": [{"name": "podgroups", "kind": "PodGroup"}]},
         "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/run1-1234abcd": {"spec": {"minMember": 3}},
     }
     kubelet.start("run1-launcher")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from distrain.derive.models import describe
 from tests.plugin.program import Outcome
 from tests.plugin.report import records
 
@@ -52,12 +53,17 @@ def record(*sizes: tuple[int, float], model: str = "vgg16", batch: int = 64) -> 
     return changed(*((ranks, rate, {"batch_size": batch}) for ranks, rate in sizes), model=model)
 
 
-def changed(*starts: tuple[int, float, dict[str, Any]], model: str = "vgg16") -> Path:
-    """Write the record of a run with several starts. Each start has a number of ranks, a rate and trainer arguments."""
+def changed(*starts: tuple[int, float, dict[str, Any]], model: str = "vgg16", parameters: int | None = None) -> Path:
+    """Write the record of a run with several starts. Each start has a number of ranks, a rate and trainer arguments.
+
+    `parameters` is the number of trainable parameters, by default that of the model with its usual images.
+    """
     lines = []
+    usual = describe(model).parameters.get("pytorch", records.PARAMETER_BYTES // 4)
     for number, (ranks, rate, values) in enumerate(starts):
         begin = 1000.0 * number
-        lines.append(records.start(begin, ranks, step=100 * number, model=model, values={**records.VALUES, **values}))
+        settings, size = {**records.VALUES, **values}, 4 * (parameters or usual)
+        lines.append(records.start(begin, ranks, step=100 * number, model=model, values=settings, parameter_bytes=size))
         for step in range(1, 11):
             figures = {"images_per_second": rate, "images_per_second_mean": rate}
             made = 100 * number + 10 * step

@@ -64,6 +64,12 @@ def test_test_whose_times_do_not_grow_is_refused(predict: Predict) -> None:
     assert "its largest tensor took no longer than its smallest, so no bandwidth can be computed" in outcome.err
 
 
+def test_size_of_the_model_in_the_record_counts_before_that_of_its_usual_images(predict: Predict) -> None:
+    folder = changed((4, 500.0, {}), (8, 900.0, {}), parameters=53_000)
+
+    assert answer_of(predict("--record", f"./{folder.name}", "-o", "json"))["gradientBytes"] == 212_000
+
+
 @pytest.mark.parametrize("change", [{"batch_size": 32}, {"precision": "bf16"}, {"strategy": "parameter-server"}])
 def test_starts_unlike_the_last_one_do_not_count(predict: Predict, change: dict[str, Any]) -> None:
     folder = changed((4, 100.0, change), (8, 700.0, {}))

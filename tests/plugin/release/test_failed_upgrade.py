@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from distrain.apiserver.target import Target
-from distrain.errors import DistrainError, GoneError, HelmError, LateError, StartError, StoppedError, UnreachableError
+from distrain.errors import (
+    DistrainError,
+    GoneError,
+    HelmError,
+    LateError,
+    RecreatedError,
+    StartError,
+    StoppedError,
+    UnreachableError,
+)
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Status
 from distrain.kube.resource import Resource
@@ -164,6 +173,20 @@ def test_job_that_cannot_be_followed_stays_at_its_new_revision() -> None:
 
     stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` restores revision 3"
     assert unknown.value.messages == ("silent", stays)
+    assert helm.rollbacks == []
+
+
+def test_release_that_was_uninstalled_meanwhile_is_not_called_upgraded() -> None:
+    helm = FakeHelm()
+
+    def find_another_job() -> None:
+        raise RecreatedError("someone uninstalled it")
+
+    with pytest.raises(RecreatedError) as failed:
+        _upgrade(helm, refresh=find_another_job)
+
+    again = "run1: exists again, with a new job; `helm uninstall run1 --namespace team` removes it"
+    assert failed.value.messages == ("someone uninstalled it", again)
     assert helm.rollbacks == []
 
 

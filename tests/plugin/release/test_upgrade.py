@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -111,6 +113,31 @@ def test_releases_that_may_not_be_read_are_refused_with_the_missing_permission(
     words = f"Helm's releases cannot be read: secrets is forbidden: {why}; ask for a role that allows `list` on secrets"
     assert (outcome.code, outcome.err) == (3, f"distrain: {words}\n")
     assert wrote_nothing(cluster)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["rescale", "run1", "--workers", "1"],
+        ["upgrade", "run1", "--reuse-values", "--set", "workers.replicas=3,gpus=3"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_release_that_is_uninstalled_during_the_upgrade_is_told(
+    run: Run, running: Recorded, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    running.show(metadata={**running.job["metadata"], "uid": "old"})
+
+    def create_anew(*_: Any, refresh: Callable[[], None], **__: Any) -> None:
+        running.show(metadata={**running.job["metadata"], "uid": "new"})
+        refresh()
+
+    monkeypatch.setattr("distrain.changes.change.upgrade", create_anew)
+
+    outcome = run(*command, "--yes")
+
+    words = "distrain: run1: someone uninstalled it during the upgrade, which created it again"
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (4, words)
 
 
 def test_unchanged_values_change_nothing(run: Run, running: Recorded) -> None:
@@ -318,7 +345,7 @@ def test_question_is_asked_on_a_terminal(
         outcome = run("rescale", "run1", "--workers", "3")
 
     assert (outcome.code, len(running.upgrades)) == (code, code == 0)
-    assert "distrain: upgrade run1 so? [y/N] " in outcome.err
+    assert "distrain: change run1 like this? [y/N] " in outcome.err
 
 
 def test_job_is_suspended_although_nothing_is_free(run: Run, running: Recorded) -> None:

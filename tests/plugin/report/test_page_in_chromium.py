@@ -81,6 +81,14 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
     assert [_told(violation) for violation in violations if violation["impact"] in ("serious", "critical")] == []
 
 
+def test_facts_about_a_run_need_no_scrolling(shown: Page, pages: dict[str, Path]) -> None:
+    shown.goto(pages["one"].as_uri())
+
+    script = "(() => { const box = document.querySelector('main .scroll'); return ["
+    script += "box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight] })()"
+    assert shown.evaluate(script) == [0, 0]
+
+
 def _sizes_of_texts(shown: Page) -> float:
     """Return the height of the smallest text in the plots, in pixels on the screen."""
     script = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>

@@ -213,6 +213,18 @@ def test_run_whose_job_was_removed_without_a_record_is_told_how(api: FakeApi, st
     assert "somebody removed it, or job.ttlSecondsAfterFinished did; `helm distrain upgrade" in status("run1").err
 
 
+def test_run_whose_job_was_removed_says_that_its_record_was_not_read(
+    api: FakeApi, status: Run, release: Release
+) -> None:
+    _removed(api)
+    release(_values("", "/nowhere"))
+
+    unread, told = status("run1").err.splitlines()
+
+    assert unread.startswith("distrain: not read: the run's record: output.uri: /nowhere/team/run1 is a folder in")
+    assert told.startswith("distrain: run1: the release has no job any more")
+
+
 def _removed(api: FakeApi) -> None:
     """Delete all objects except those that a release keeps after its job is removed: Helm's Secret and the scripts."""
     api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]

@@ -325,3 +325,10 @@ def test_unknown_key_is_one_mistake_also_where_it_is_one_key_too_many() -> None:
         check({**defaults, "env": [{"name": "HF_TOKEN", "value": "x", "foo": 1}]}, CHART)
 
     assert refused.value.messages == ("env[0].foo: there is no such value; allowed here: name, value, valueFrom",)
+
+
+def test_unknown_section_does_not_list_all_sections_of_the_chart() -> None:
+    with pytest.raises(ValuesError) as refused:
+        check({**_defaults(), "zzz": 1}, CHART)
+
+    assert refused.value.messages == ("zzz: there is no such value; values.yaml of the chart lists all values",)

@@ -69,6 +69,13 @@ def _priced(lost: Training | None, before: Before, **values: Any) -> Plan:
             id="one-step",
         ),
         pytest.param(
+            Training(240, 600, 240),
+            S3,
+            S3,
+            "no step: the job saves when it is stopped, and the new one goes on from there",
+            id="all-saved",
+        ),
+        pytest.param(
             Training(240, 600),
             S3,
             S3,
