@@ -66,10 +66,9 @@ def speakers(found: Look) -> list[kube.Pod]:
     """
     if not found.objects:
         return []
-    running = logs.last_speakers(found.pods)
     if found.workers_speak:
-        return running
-    return sorted((pod for pod in running if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
+        return logs.last_speakers(found.pods)
+    return sorted((pod for pod in started(found.pods) if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
 
 
 def missing(found: Look) -> str:

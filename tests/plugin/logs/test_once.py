@@ -16,7 +16,22 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import FIXED, MPI, MX, NAMESPACE, PLAIN, PYTORCH, TF, changed, live, pod, serve, step
+from tests.plugin.status.runs import (
+    FIXED,
+    MPI,
+    MX,
+    NAMESPACE,
+    PLAIN,
+    PYTORCH,
+    ROLES,
+    TF,
+    changed,
+    live,
+    pod,
+    renamed,
+    serve,
+    step,
+)
 
 KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/team"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
@@ -56,6 +71,24 @@ def test_launcher_or_rank_0_is_printed(
     shown = logs("run1")
 
     assert (shown.code, shown.out, shown.err) == (0, f"{speaker}\n", "")
+
+
+@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("has_next", [False, True], ids=["alone", "next-pod-pending"])
+def test_main_log_is_printed_after_its_pod_has_ended_while_other_pods_run(
+    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, phase: str, has_next: bool
+) -> None:
+    job, speaker, others = ROLES[kind]
+    ended = renamed(pod(speaker, phase=phase), "ended")
+    following = [renamed(pod(speaker, phase="Pending"), "next")] if has_next else []
+    serve(api, *job, pods=[*following, ended, *(pod(role) for role in others)])
+    kubelet.start("ended")
+    kubelet.write("ended", "why the program has ended")
+
+    shown = logs("run1")
+
+    assert (shown.code, shown.out, shown.err) == (0, "why the program has ended\n", "")
 
 
 def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> None:

@@ -49,6 +49,10 @@ def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Runn
     }
 
 
+def renamed(made: Object, name: str) -> Object:
+    return {**made, "metadata": {**made["metadata"], "name": name, "uid": f"uid-{name}"}}
+
+
 def unplaced(
     role: str, number: int = 0, words: str = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 ) -> Object:
@@ -100,6 +104,15 @@ MX = live(mx_job(servers=1, workers=2, gpus=1))
 TF = live(tf_job(servers=1, workers=2, gpus=1))
 MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
+# For each kind of job: its objects, the role of the pod with the run's main log, and the roles of its other pods.
+ROLES: dict[str, tuple[list[Object], str, list[str]]] = {
+    "MPIJob": ([MPI], "launcher", ["worker"]),
+    "Plain": (PLAIN, "launcher", ["keygen", "worker"]),
+    "elastic PyTorchJob": ([PYTORCH], "worker", []),
+    "PyTorchJob with a Master": ([FIXED], "master", ["worker"]),
+    "MXJob": ([MX], "worker", ["scheduler", "server"]),
+    "TFJob": ([TF], "chief", ["server", "worker"]),
+}
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
 # An MPIJob that has succeeded, and an MPIJob that has failed.
