@@ -9,7 +9,7 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.pod_status import ENDED
 from distrain.progress.start import SPEAKERS, Log, main_container, role_of
-from distrain.workload.manifest import WORKER
+from distrain.workload.manifest import WORKER, Job
 
 # The plugin reads LINES log lines: enough to find some step lines among the framework's own output.
 LINES = 500
@@ -32,6 +32,12 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
     workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
     has_ended = any(role_of(pod) in SPEAKERS and pod.status.phase == "Succeeded" for pod in pods)
     return [pod for found in roles.values() for pod in found] or ([] if has_ended else workers[:ASKED_WORKERS])
+
+
+def has_main_log(pods: Sequence[kube.Pod], job: Job) -> bool:
+    """Tell whether a pod with the run's main log has started: a launcher, Chief or Master, otherwise a worker."""
+    roles = {role.component for role in job.roles}.intersection(SPEAKERS) or {WORKER}
+    return any(role_of(pod) in roles and pod.status.phase in PHASES for pod in pods)
 
 
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:

@@ -27,15 +27,22 @@ from tests.plugin.status.runs import (
     TF,
     changed,
     live,
+    over,
     pod,
     renamed,
     serve,
     step,
+    subsets,
 )
 
 KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/team"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+# The next step of a message about a run without logs.
+RECORD = (
+    "`helm distrain status run1 --namespace team` shows what is known of the run, "
+    "and any output of the run is in output.uri"
+)
 
 
 @pytest.fixture
@@ -111,9 +118,32 @@ def test_suspended_run_has_no_pods_but_an_output(
 
     shown = logs("run1", *flags)
 
-    output = "any output of the run is in output.uri: s3://b/c"
-    record = "`helm distrain status run1 --namespace team` shows the run's record"
-    assert (shown.code, shown.err) == (4, f"distrain: run1: is suspended and has no pods; {output}, and {record}\n")
+    words = f"is suspended, and no log of its {'worker' if job == [PYTORCH] else 'launcher'} is left"
+    assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {RECORD}: s3://b/c\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in ROLES.items() for others in subsets(roles)]
+)
+@pytest.mark.parametrize("end", ["suspended", "Succeeded", "Failed"])
+@pytest.mark.parametrize("has_text", [True, False], ids=["text", "no-text"])
+def test_run_whose_main_pod_is_gone_has_no_log_whatever_pods_are_left(
+    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, others: list[str], end: str, has_text: bool
+) -> None:
+    serve(api, *over(ROLES[kind][0], end), pods=[pod(role, phase="Succeeded") for role in others])
+    for each in api.answers[f"{NAMESPACE}/pods"]:
+        kubelet.start(each["metadata"]["name"])
+        kubelet.write(each["metadata"]["name"], *(["of another pod"] if has_text else []))
+
+    shown, of_all = logs("run1"), logs("run1", "--all")
+
+    words = f"{'is suspended' if end == 'suspended' else 'has ended'}, and no log of its {ROLES[kind][1]} is left"
+    assert (shown.code, shown.out, shown.err) == (4, "", f"distrain: run1: {words}; {RECORD}, if that is set\n")
+    assert end == "suspended" or logs("run1", "--follow") == shown
+    if others and has_text:
+        assert (of_all.code, of_all.out.count("of another pod"), of_all.err) == (0, len(others), "")
+    else:
+        assert (of_all.code, of_all.out, of_all.err) == (4, "", shown.err)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +303,7 @@ def test_run_whose_pods_are_gone_says_where_its_output_may_be(
     shown = logs("run1", "-f")
 
     assert (shown.code, shown.out) == (4, "")
-    assert shown.err == (
-        "distrain: run1: has ended, and its pods and their logs are gone; any output of the run is "
-        "in output.uri, if that is set\n"
-    )
+    assert shown.err == f"distrain: run1: has ended, and no log of its launcher is left; {RECORD}, if that is set\n"
 
 
 OTHER_KINDS = (

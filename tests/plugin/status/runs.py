@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 from tests.plugin.fake_api import FakeApi
@@ -51,6 +53,28 @@ def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Runn
 
 def renamed(made: Object, name: str) -> Object:
     return {**made, "metadata": {**made["metadata"], "name": name, "uid": f"uid-{name}"}}
+
+
+def over(objects: list[Object], how: str) -> list[Object]:
+    """Return the objects of a job that has Succeeded, has Failed or is `suspended`.
+
+    The Job that creates the SSH key of a Plain job has always succeeded.
+    """
+    if how == "suspended":
+        return [changed(each, suspend=True) for each in objects]
+    return [live(each, *_ends(each, how)) for each in objects]
+
+
+def _ends(job: Object, how: str) -> list[str]:
+    if job["kind"] != "Job":
+        return [how]
+    ends = {"keygen": "Complete", "launcher": how.replace("Succeeded", "Complete")}
+    return [condition for role, condition in ends.items() if job["metadata"]["name"].endswith(role)]
+
+
+def subsets(roles: list[str]) -> Iterator[list[str]]:
+    for number in range(len(roles) + 1):
+        yield from map(list, combinations(roles, number))
 
 
 def unplaced(
