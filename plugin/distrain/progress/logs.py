@@ -45,6 +45,11 @@ def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
     return speakers(pods) or speakers(pods, PHASES)
 
 
+def after_end(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return the pods whose logs may say how a job has ended: those that report steps, otherwise those that failed."""
+    return speakers(pods, PHASES) or [pod for pod in pods if pod.status.phase == "Failed"][:MOST_READ]
+
+
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:
     """Return the last lines of the pod's log.
 
