@@ -68,6 +68,28 @@ def test_record_in_s3_has_the_figures(api: FakeApi, status: Run, s3: Put, s3_ser
     assert rows["source"] == "from the run's record"
 
 
+@pytest.mark.parametrize("source", ["--endpoint", "AWS_ENDPOINT_URL", "release"])
+def test_record_in_s3_is_read_from_the_server_of_the_flag_the_environment_or_the_release(
+    api: FakeApi,
+    status: Run,
+    release: Release,
+    s3: Put,
+    s3_server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+) -> None:
+    serve(api, DONE)
+    s3(KEY, CONTENT)
+    release(_values(s3_server.endpoint if source == "release" else f"http://127.0.0.1:{free_port()}", ""))
+    if source == "AWS_ENDPOINT_URL":
+        monkeypatch.setenv(source, s3_server.endpoint)
+    flags = ["--endpoint", s3_server.endpoint] if source == "--endpoint" else []
+
+    shown = status("run1", "--record", f"s3://{BUCKET}/team/run1", *flags)
+
+    assert (shown.code, shown.err, rows_of(shown)["step"]) == (0, "", "200 of 200 100 %")
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [
