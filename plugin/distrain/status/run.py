@@ -15,7 +15,7 @@ from distrain.kube.resource import Resource
 from distrain.progress.causes import Cause
 from distrain.progress.healed import events_since, healed_ends
 from distrain.progress.logs import has_main_log
-from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of, running
+from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of
 from distrain.progress.steps import seconds_since
 from distrain.record.read import Record
 from distrain.redact import redact
@@ -23,7 +23,7 @@ from distrain.status import recorded
 from distrain.status.causes.reasons import Evidence, Place, Reason, reason_of, split
 from distrain.status.causes.stalled import Ranks, cause_of
 from distrain.status.causes.unscheduled import Claim
-from distrain.status.facts import RANKS, facts_of, tells_steps, without_pods, workers_ready
+from distrain.status.facts import RANKS, facts_of, is_ready, tells_steps, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, clock, figures, last_step
 from distrain.status.phase import Facts, Phase, Word, decide
 from distrain.workload.kinds import PLAIN
@@ -275,7 +275,8 @@ def _kind(resource: Resource) -> str:
 
 def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    return [Group(role.name, None if pods is None else running(pods, role), role.replicas) for role in roles]
+    ready = None if pods is None else [role_of(pod) for pod in pods if is_ready(pod)]
+    return [Group(role.name, None if ready is None else ready.count(role.component), role.replicas) for role in roles]
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:
