@@ -130,8 +130,9 @@ def test_suspended_run_has_no_pods_but_an_output(
 def test_run_whose_main_pod_is_gone_has_no_log_whatever_pods_are_left(
     api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, others: list[str], end: str, has_text: bool
 ) -> None:
-    serve(api, *over(ROLES[kind][0], end), pods=[pod(role, phase="Succeeded") for role in others])
-    for each in api.answers[f"{NAMESPACE}/pods"]:
+    pods = [pod(role, phase="Succeeded") for role in others]
+    serve(api, *over(ROLES[kind][0], end), pods=pods)
+    for each in pods:
         kubelet.start(each["metadata"]["name"])
         kubelet.write(each["metadata"]["name"], *(["of another pod"] if has_text else []))
 
