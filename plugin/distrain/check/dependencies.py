@@ -236,13 +236,13 @@ def _definition(api_version: str, kind: str) -> ObjectName:
 
 
 def references(job: Job) -> dict[ObjectName, list[PodRole]]:
-    """Return the names of Secrets, ConfigMaps and ServiceAccounts that the job needs but its manifest does not create.
+    """Return the names of Secrets, ConfigMaps and ServiceAccounts that the job names but its manifest does not create.
 
-    Map each of these objects to the roles whose pods need it.
+    Map each of these objects to the roles whose pods name it.
     """
     found: dict[ObjectName, list[PodRole]] = {}
     for role in (role for role in job.roles if role.replicas):
-        for name in dict.fromkeys(_references(role.spec)):
+        for name in dict.fromkeys((*needs(role.spec), *_of_pull(role.spec))):
             found.setdefault(name, []).append(role)
     return {name: found[name] for name in sorted(found.keys() - job.creates - GIVEN)}
 
@@ -253,7 +253,13 @@ def selects_namespaces(job: Job) -> bool:
     return any(selector is not None and not is_empty(selector) for selector in selectors)
 
 
-def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+def _of_pull(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+    """Yield the Secrets of imagePullSecrets. Without them, kubelet pulls the image without a login."""
+    return (("Secret", each.name) for each in spec.image_pull_secrets or () if each.name)
+
+
+def needs(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
+    """Yield the Secrets, ConfigMaps and ServiceAccounts without which the pods do not start."""
     if account := spec.service_account_name or spec.service_account:
         yield "ServiceAccount", account
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):

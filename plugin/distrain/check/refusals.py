@@ -22,7 +22,7 @@ from distrain.admission import (
 )
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
-from distrain.check.dependencies import Dependencies, on_nodes, references, with_namespace, with_policies
+from distrain.check.dependencies import Dependencies, needs, on_nodes, references, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
 from distrain.check.missing_objects import missing
 from distrain.check.volumes import attach_limits, free_storage, volume_claims
@@ -103,8 +103,8 @@ class _Part(Struct, frozen=True):
         """Yield a refusal for each missing object that the pods need, unless a controller may create the object."""
         roles = references(self.job)
         for kind, name in sorted(self.found.missing):
-            if not _maker(kind, say.job):
-                needing = roles[kind, name]
+            needing = [role for role in roles[kind, name] if (kind, name) in needs(role.spec)]
+            if needing and not _maker(kind, say.job):
                 role = self.job.main if self.job.main in needing else needing[0]
                 yield missing(self.found, self.namespace, (kind, name), role, say)
 
@@ -115,6 +115,8 @@ class _Part(Struct, frozen=True):
         for kind, name in sorted(self.found.missing):
             if maker := _maker(kind, whole):
                 yield f"whether {maker} of the manifest creates {kind} {name}, which is not there"
+            elif not any((kind, name) in needs(role.spec) for role in self.job.roles):
+                yield f"whether nodes can pull the image without {kind} {name} (imagePullSecrets), which is not there"
         yield from gang_scheduler.not_judged(self.job, self.found.gang_schedulers)
         yield from runtime_class.not_judged(self.job, self.found.runtime_classes)
         yield from pod_security.not_judged(self.job, self.labels, self.found.server_minor)

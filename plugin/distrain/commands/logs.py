@@ -49,7 +49,7 @@ class Logs:
         self._printer = Printer(timestamps=options.timestamps)
 
     def run(self) -> int:
-        from distrain.logs.pods import look, started
+        from distrain.logs.pods import look, missing, started
         from distrain.status.absence import absence, is_being_replaced
         from distrain.status.sources import Lists, Unread, selector_of
 
@@ -60,8 +60,8 @@ class Logs:
         self._tell_unread(source, unread)
         if self._options.save:
             return self._save(found)
-        if found.has_ended and not started(found.pods):
-            raise GoneError(f"{self._name}: has ended, and its pods and their logs are gone; {self._output()}")
+        if found.has_ended and missing(found) and not (self._options.all and started(found.pods)):
+            raise GoneError(f"{self._name}: {self._none(found)}")
         return self._follow(found) if self._options.follow else self._once(found)
 
     def _tell_unread(self, source: Source, unread: Unread) -> None:
@@ -108,13 +108,11 @@ class Logs:
 
     def _once(self, found: Look) -> int:
         from distrain.logs.once import in_order
-        from distrain.logs.pods import started, title
+        from distrain.logs.pods import missing, started, title
         from distrain.logs.rank0 import rank0
 
         speaker = None if self._options.all else rank0(self._cluster, found)
         pods = started(found.pods) if self._options.all else [speaker] if speaker else []
-        if not pods:
-            raise GoneError(f"{self._name}: {self._none(found)}")
         titles = {pod.metadata.name: title(pod) for pod in pods}
         errors: list[UnreachableError] = []
         has_read = False
@@ -124,20 +122,24 @@ class Logs:
                 continue
             has_read = True
             self._printer.print(block, titles[reader.place.pod] if self._options.all else "")
+        if missing(found) and not has_read and not errors:
+            raise GoneError(f"{self._name}: {self._none(found)}")
         return self._ended(errors, has_read=has_read)
 
     def _none(self, found: Look) -> str:
         """Return why there is no log to print, and the next step."""
-        from distrain.logs.pods import missing, started
+        from distrain.logs.pods import main_role, missing, started
         from distrain.workload.live_job import live_job
         from distrain.workload.suspension import is_suspended
 
-        words, flags = missing(found), self._cluster.target.helm_flags
-        if started(found.pods):
+        if found.has_ended or is_suspended(live_job(found.objects)):
+            status = f"`helm distrain status {self._name} {self._cluster.target.helm_flags}`"
+            state = "has ended" if found.has_ended else "is suspended"
+            gone = f"{state}, and no log of its {main_role(found)} is left"
+            return f"{gone}; {status} shows what is known of the run, and {self._output()}"
+        words = missing(found)
+        if started(found.pods) and not self._options.all:
             return f"{words}; --all prints the logs of the other pods, and --follow waits for the run's main log"
-        if is_suspended(live_job(found.objects)):
-            record = f"`helm distrain status {self._name} {flags}` shows the run's record"
-            return f"{words}; {self._output()}, and {record}"
         return f"{words}; add --follow to wait for a pod"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:

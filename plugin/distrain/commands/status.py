@@ -27,7 +27,9 @@ def run(options: argparse.Namespace) -> int:
         goal=options.wait_for or (DEFAULT_GOAL if options.wait else ""),
         timeout=math.inf if options.timeout is None else options.timeout,
         form=options.output,
-        record=run_record.named(options.record, endpoint) if options.record else run_record.Found(),
+        record=run_record.named(request, options.name, options.record, endpoint)
+        if options.record
+        else run_record.Found(),
         find_record=None if options.record else partial(run_record.of_release, request, options.name, endpoint),
     )
     return show(cluster, asked)

@@ -320,6 +320,7 @@ class TemplateSpec(PodSpec):
     runtime_class_name: str | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: list[Gate] | None = None
+    image_pull_secrets: list[Gate] | None = None
     dns_policy: str | None = None
     dns_config: DNSConfig | None = None
     host_aliases: list[HostAlias] | None = None

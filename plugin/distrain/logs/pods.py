@@ -66,27 +66,30 @@ def speakers(found: Look) -> list[kube.Pod]:
     """
     if not found.objects:
         return []
-    running = logs.last_speakers(found.pods)
     if found.workers_speak:
-        return running
-    return sorted((pod for pod in running if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
+        return logs.last_speakers(found.pods)
+    return sorted((pod for pod in started(found.pods) if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
 
 
 def missing(found: Look) -> str:
-    """Say which pod has to start before the run has a main log: the launcher, or one of the first workers.
+    """Say why the run has no main log: the log of its launcher, or of one of the first workers.
 
     Return an empty text if one of these pods has started.
     """
-    if not found.objects:
+    if not found.objects or speakers(found):
         return ""
-    job, pods = live_job(found.objects), started(found.pods)
-    if speakers(found):
-        return ""
+    pods, component = started(found.pods), main_role(found)
+    if found.has_ended or is_suspended(live_job(found.objects)):
+        return f"no log of its {component} is left"
     if not pods:
-        return "is suspended and has no pods" if is_suspended(job) else "no pod has started yet"
-    component = next((role.component for role in job.roles if role.component in SPEAKERS), WORKER)
+        return "no pod has started yet"
     waiting = [pod.metadata.name for pod in found.pods if role_of(pod) == component and pod not in pods]
     return f"{waiting[0]} has not started" if waiting else f"its {component} has no pod now"
+
+
+def main_role(found: Look) -> str:
+    """Return the role of the pods that may have the run's main log."""
+    return next((role.component for role in live_job(found.objects).roles if role.component in SPEAKERS), WORKER)
 
 
 def started(pods: Sequence[kube.Pod]) -> list[kube.Pod]:

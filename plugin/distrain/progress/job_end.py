@@ -34,15 +34,17 @@ def _causes(found: JobState) -> Iterator[str]:
     """Yield the known causes of the failure. The cause that explains most comes first."""
     pods = speakers_first(found.pods)
     said = [(pod, status, end) for pod in pods for status, end in _failed(pod)]
-    own = [words for _, _, end in said for words in own_lines(end)]
-    yield from (causes.with_next_step(words) for words in own if causes.is_own(words) and not causes.only_code(words))
+    own = [(pod, words) for pod, _, end in said for words in own_lines(end)]
+    yield from (
+        causes.with_next_step(words) for _, words in own if causes.is_own(words) and not causes.only_code(words)
+    )
     for pod, status, end in said:
         if end.reason == OUT_OF_MEMORY:
             yield out_of_memory(pod, status)
         elif words := cannot_run(pod, status, end.message):
             yield words
     yield from (cause.words for pod in pods if pod.status.phase == "Failed" and (cause := ends.cause_of(pod)))
-    yield from (explained(found.logs, words) for words in own)
+    yield from (explained(found.logs, pod, words) for pod, words in own)
     yield from (lines(end)[-1] for _, _, end in said if lines(end))
 
 

@@ -9,7 +9,7 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.pod_status import ENDED
 from distrain.progress.start import SPEAKERS, Log, main_container, role_of
-from distrain.workload.manifest import WORKER
+from distrain.workload.manifest import WORKER, Job
 
 # The plugin reads LINES log lines: enough to find some step lines among the framework's own output.
 LINES = 500
@@ -34,9 +34,20 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
     return [pod for found in roles.values() for pod in found] or ([] if has_ended else workers[:ASKED_WORKERS])
 
 
+def has_main_log(pods: Sequence[kube.Pod], job: Job) -> bool:
+    """Tell whether a pod with the run's main log has started: a launcher, Chief or Master, otherwise a worker."""
+    roles = {role.component for role in job.roles}.intersection(SPEAKERS) or {WORKER}
+    return any(role_of(pod) in roles and pod.status.phase in PHASES for pod in pods)
+
+
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
     """Return the pods that may report steps and run or have succeeded; if there are none, the pods that have failed."""
     return speakers(pods, ("Running", "Succeeded")) or speakers(pods, PHASES)
+
+
+def after_end(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return the pods whose logs may say how a job has ended: those that report steps, otherwise those that failed."""
+    return speakers(pods, PHASES) or [pod for pod in pods if pod.status.phase == "Failed"][:MOST_READ]
 
 
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:

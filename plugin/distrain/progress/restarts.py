@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from distrain import kube
 from distrain.progress import causes
 from distrain.progress.start import Log
 from distrain.progress.steps import after_last_step
@@ -48,10 +49,16 @@ def retried(log: Log) -> FailedStart | None:
     return FailedStart(name, f"{words}; {name} tries again (restart {number} of {most})", causes.is_own(cause))
 
 
-def explained(logs: Sequence[Log], cause: str) -> str:
-    """Return the cause of a failure. If the cause only refers to the log, return the cause that the first log shows."""
-    log = next((each for each in logs if each.text), None)
-    return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
+def explained(logs: Sequence[Log], pod: kube.Pod, cause: str) -> str:
+    """Return the cause of this pod's failure. If it only refers to the pod's log, return the cause that the log shows.
+
+    If this log was not read, name the pod.
+    """
+    if not logs or not causes.only_code(cause):
+        return cause
+    unread = Log(pod, None, logs[0].kubectl_flags)
+    log = next((each for each in logs if each.pod.metadata.name == pod.metadata.name), unread)
+    return _from_log(log, cause, log.text or "")
 
 
 def silent_storage(log: Log) -> str | None:

@@ -15,7 +15,17 @@ from distrain.progress import first_step, logs
 from distrain.progress.failures import Failure, failures
 from distrain.progress.first_step import Program, Steady
 from distrain.progress.restarts import retried
-from distrain.progress.start import JobState, Log, has_started, lasting, own_pods, progress, shortened, unschedulable
+from distrain.progress.start import (
+    JobState,
+    Log,
+    condition,
+    has_started,
+    lasting,
+    own_pods,
+    progress,
+    shortened,
+    unschedulable,
+)
 from distrain.progress.steps import trained_nothing
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
@@ -139,16 +149,18 @@ def _too_late(found: JobState, followed: Followed, line: str) -> str:
 def _read(cluster: Cluster, followed: Followed) -> JobState:
     states = list(_states(cluster, followed))
     pods = own_pods(states, cluster.release_pods(followed.namespace, followed.release))
-    told = _logs(cluster, followed.namespace, pods) if followed.waits_for == FIRST_STEP else []
+    told = _logs(cluster, followed.namespace, states, pods) if followed.waits_for == FIRST_STEP else []
     return JobState(states, pods, _events(cluster, followed.namespace), told)
 
 
-def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
-    """Return the logs of the pods that report steps.
+def _logs(cluster: Cluster, namespace: str, states: Iterable[kube.Workload], pods: list[kube.Pod]) -> list[Log]:
+    """Return the logs of the pods that report steps, or the logs that may say why the job has failed.
 
     If one of these logs reports a failure, also return logs of other running pods.
     """
-    told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods, ("Running", "Succeeded"))]
+    has_failed = any(condition(state, "Failed") for state in states)
+    speakers = logs.after_end(pods) if has_failed else logs.speakers(pods, ("Running", "Succeeded"))
+    told = [logs.read(cluster, namespace, pod) for pod in speakers]
     if any(map(retried, told)):
         known = [log.pod.metadata.name for log in told]
         others = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.name not in known]

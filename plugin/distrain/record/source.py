@@ -28,13 +28,17 @@ def is_place(word: str) -> bool:
     return "/" in word or word.endswith(".jsonl") or word in (".", "..")
 
 
-def from_place(word: str, endpoint: str, argument: str = "RUN") -> tuple[Record, str]:
+def from_place(
+    word: str, endpoint: str, argument: str = "RUN", storage: Mapping[str, Any] | None = None
+) -> tuple[Record, str]:
     """Read the record at the location that an argument names. Return the record, and the full name of the location.
+
+    `storage` is the section s3 of a release's values, if the record is that of a release.
 
     Raises RecordError, UnreachableError, and LibraryError if boto3 is not installed.
     """
     if word.startswith(S3):
-        return from_bucket(Bucket(word, endpoint, value=argument))
+        return from_bucket(_bucket(word, endpoint, storage or {}, argument))
     if "://" in word:
         words = f"{word} is neither s3://bucket/folder nor a folder; copy the record to a folder, and name that folder"
         raise ValuesError(f"{argument}: {words}")
@@ -69,17 +73,19 @@ def from_release(
     value, uri = _uri(name, values)
     place = f"{uri.rstrip('/')}/{namespace}/{name}"
     if uri.startswith(S3):
-        storage = values.get("s3") or {}
-        server = endpoint or str(storage.get("endpoint") or "")
-        is_insecure, style = bool(storage.get("insecureTLS")), str(storage.get("addressingStyle") or "")
-        region = str(storage.get("region") or "")
-        return from_bucket(Bucket(place, server, region, is_insecure, value, namespace, style))
+        return from_bucket(_bucket(place, endpoint, values.get("s3") or {}, value, namespace))
     if os.path.isdir(place):  # isdir also returns False if the path is too long or the user may not read it.
         return from_path(Path(place), value)
     raise ValuesError(
         f"{value}: {place} is a folder in the pods of {name}, on a volume; copy it to this machine, for example by "
         f"`kubectl cp` from a pod that mounts the volume, and run `{command}`"
     )
+
+
+def _bucket(place: str, endpoint: str, storage: Mapping[str, Any], value: str, namespace: str = "") -> Bucket:
+    server, region = endpoint or str(storage.get("endpoint") or ""), str(storage.get("region") or "")
+    is_insecure, style = bool(storage.get("insecureTLS")), str(storage.get("addressingStyle") or "")
+    return Bucket(place, server, region, is_insecure, value, namespace, style)
 
 
 def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:

@@ -25,6 +25,9 @@ from distrain.workload.suspension import is_suspended
 from distrain.workload.wording import counted, listed
 
 WIDTH = 9
+# A change of only these values changes the size of the run, and not what it trains.
+SIZES = {"gpus", "workers.replicas", "workers.gpus", "workers.shm"}
+RESUMES = "it goes on from its last checkpoint"
 
 
 class Next(Struct, frozen=True):
@@ -91,6 +94,11 @@ class Plan(Struct, frozen=True):
     def resizes(self) -> bool:
         """Tell whether the number of pods changes."""
         return any(map(changes.is_resize, self.changes))
+
+    @property
+    def changes_only_size(self) -> bool:
+        """Tell whether only the size of the run changes, whether the job is replaced for that or not."""
+        return bool(self.values) and self.values.keys() <= SIZES
 
     @property
     def suspends(self) -> bool:
@@ -181,8 +189,9 @@ def refuse_traps(planned: Plan, before: Before) -> None:
 
 
 def refuse_ended(planned: Plan, before: Before) -> None:
-    """Raise RefusedError if the job has ended and the upgrade would not run it again."""
-    if not planned.replaces and not planned.is_empty and (ended := _ended(planned, before)):
+    """Raise RefusedError if the job has ended and the upgrade would not run it again, or only at another size."""
+    is_done = before.end == "Succeeded" and planned.changes_only_size
+    if (is_done or not planned.replaces) and not planned.is_empty and (ended := _ended(planned, before)):
         raise RefusedError(f"{planned.release}: {ended}")
 
 
@@ -198,6 +207,8 @@ def _ended(planned: Plan, before: Before) -> str:
         state = f"its job has {before.end.lower()} already, and this upgrade does not run it again"
     else:
         return ""
+    if before.end == "Succeeded" and _again(before) == RESUMES:
+        return f"{state}. To train on, upgrade it with more trainer.steps or trainer.epochs: {RESUMES}"
     return f"{state}. {_made_anew(planned, before)} under the same name: {_again(before)}"
 
 
@@ -214,8 +225,7 @@ def _again(before: Before) -> str:
     obstacle = resume.obstacle(before.values, before.values)
     if obstacle:
         return f"the new job trains from the start, because {obstacle}"
-    more = " if you raise trainer.epochs or trainer.steps" if before.end == "Succeeded" else ""
-    return f"it goes on from its last checkpoint{more}"
+    return RESUMES
 
 
 def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain.errors import DistrainError, ValuesError
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 # The plugin looks for the record of a release for at most SECONDS.
 SECONDS = 4.0
+# boto3 reads the URL of the S3 server from these environment variables.
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class Found(NamedTuple):
@@ -21,8 +24,8 @@ class Found(NamedTuple):
     words: str = ""
 
 
-def named(place: str, endpoint: str) -> Found:
-    """Read the record at the location that --record names.
+def named(request: Request, release: str, place: str, endpoint: str) -> Found:
+    """Read the record at the location that --record names. Use the S3 server of the release, if no other is named.
 
     Raises an error if the record does not exist or cannot be read.
     """
@@ -30,9 +33,24 @@ def named(place: str, endpoint: str) -> Found:
     from distrain.record.read import RecordError
 
     try:
-        return _found(*source.from_place(place, endpoint, "--record"))
+        is_known = endpoint or any(map(os.environ.get, ENDPOINTS)) or not place.startswith(source.S3)
+        storage = {} if is_known else _storage(request, release)
+        return _found(*source.from_place(place, endpoint, "--record", storage))
     except RecordError as error:
         raise ValuesError(f"--record: {str(error).removeprefix('--record: ')}") from None
+
+
+def _storage(request: Request, release: str) -> dict[str, Any]:
+    """Return the section s3 of the release's values, or an empty dict if Helm does not return it within SECONDS."""
+    from distrain.apiserver.pages import Ahead
+
+    reading = Ahead(lambda: request.helm.releases.all_values(release, request.cluster.target).get("s3"))
+    reading.join(SECONDS)
+    try:
+        found = None if reading.is_alive() else reading.result()
+    except DistrainError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def of_release(request: Request, release: str, endpoint: str) -> Found:

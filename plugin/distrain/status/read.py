@@ -108,7 +108,7 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     ended = has_ended_job(plain.objects)
     # If a pod's node does not answer, the API server takes half a minute to answer a request for the pod's log.
     reached = [pod for pod in plain.pods if not is_lost(pod)]
-    speakers = logs.speakers(reached, logs.PHASES) if ended else logs.last_speakers(reached)
+    speakers = logs.after_end(reached) if ended else logs.last_speakers(reached)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
     events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)

@@ -14,7 +14,8 @@ from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.causes import Cause
 from distrain.progress.healed import events_since, healed_ends
-from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of, running
+from distrain.progress.logs import has_main_log
+from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of
 from distrain.progress.steps import seconds_since
 from distrain.record.read import Record
 from distrain.redact import redact
@@ -22,7 +23,7 @@ from distrain.status import recorded
 from distrain.status.causes.reasons import Evidence, Place, Reason, reason_of, split
 from distrain.status.causes.stalled import Ranks, cause_of
 from distrain.status.causes.unscheduled import Claim
-from distrain.status.facts import RANKS, facts_of, tells_steps, without_pods, workers_ready
+from distrain.status.facts import RANKS, facts_of, is_ready, tells_steps, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, clock, figures, last_step
 from distrain.status.phase import Facts, Phase, Word, decide
 from distrain.workload.kinds import PLAIN
@@ -138,9 +139,10 @@ class Run(Struct, frozen=True):
 
 
 def lacks_logs(seen: Observed, run: Run) -> bool:
-    """Tell whether a run that has ended or is suspended has no pods any more, and so no logs of its steps."""
+    """Tell whether a run that has ended or is suspended has lost the pod with its main log, and so its steps."""
     is_over = run.has_ended or run.phase.word == Word.SUSPENDED
-    return is_over and seen.has_pods and not seen.pods and run.figures.step is None
+    has_log = has_main_log(seen.pods, live_job(seen.objects))
+    return is_over and seen.has_pods and not has_log and run.figures.step is None
 
 
 def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
@@ -158,7 +160,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
     reason = reason_of(phase, evidence, place) if seen.has_pods or facts.end else Reason(NO_PODS)
     if phase.word == Word.RUNNING and seen.has_pods and not reason.why and (why := _unknown(seen, job, step)):
         reason = Reason(why, reason.next)
-    if record is not None and from_record and phase.word == Word.FAILED and not seen.pods:
+    if record is not None and from_record and phase.word == Word.FAILED and not has_main_log(seen.pods, job):
         reason = split(why) if (why := recorded.why_failed(record)) else reason
     told = by_logs
     if record is not None:
@@ -277,8 +279,8 @@ def _kind(resource: Resource) -> str:
 
 def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    alive = None if pods is None else [pod for pod in pods if pod.status.phase == RUNS]
-    return [Group(role.name, None if alive is None else running(alive, role), role.replicas) for role in roles]
+    ready = None if pods is None else [role_of(pod) for pod in pods if is_ready(pod)]
+    return [Group(role.name, None if ready is None else ready.count(role.component), role.replicas) for role in roles]
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:

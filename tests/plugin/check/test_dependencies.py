@@ -13,7 +13,7 @@ from distrain.check.live_cluster import check
 from distrain.check.report import Report
 from tests.plugin.check.judging import job_of
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.objects import Object, batch_job, namespace, node, of_another_tool, template
+from tests.plugin.objects import Object, batch_job, mpi_job, namespace, node, of_another_tool, template
 
 ROOM = [node("a")]
 SECRET = {"envFrom": [{"secretRef": {"name": "s3"}}]}
@@ -124,3 +124,44 @@ def test_no_controller_creates_service_accounts(cluster: Cluster) -> None:
     item = _custom("SealedSecret", "bitnami.com/v1alpha1")
 
     assert _check(cluster, item, _job("j", {}, "gone")).verdict == "impossible"
+
+
+PULLS: Object = {"imagePullSecrets": [{"name": "hub"}, {"name": "mirror"}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "unseen"),
+    [
+        pytest.param(404, "whether nodes can pull the image without Secret hub (imagePullSecrets), which is not there",
+                     id="missing"),
+        pytest.param(403, "Secret hub of namespace team (you may not read it)", id="not-readable"),
+        pytest.param({"metadata": {"name": "hub"}}, "", id="there"),
+    ],
+)  # fmt: skip
+def test_pull_secret_that_may_be_missing_is_not_judged(
+    api: FakeApi, cluster: Cluster, answer: Object | int, unseen: str
+) -> None:
+    api.serve("v2beta1", "MPIJob")
+    api.answers[f"{TEAM}/secrets/hub"] = answer
+    api.answers[f"{TEAM}/secrets/mirror"] = {"metadata": {"name": "mirror"}}
+
+    report = _check(cluster, mpi_job(gpus=0, worker=PULLS))
+
+    assert (report.verdict, report.unseen) == ("fits", [unseen] if unseen else [])
+
+
+def test_pull_secret_that_a_container_needs_is_refused(cluster: Cluster) -> None:
+    pods = template("a", {}, {"containers": [{"name": "main", **SECRET}], "imagePullSecrets": [{"name": "s3"}]})
+
+    report = _check(cluster, of_another_tool(batch_job("a", pods)))
+
+    assert (report.verdict, report.unseen) == ("impossible", [])
+
+
+def test_pull_secret_of_the_manifest_is_not_missing(api: FakeApi, cluster: Cluster) -> None:
+    api.serve("v2beta1", "MPIJob")
+    made = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}} for name in ("hub", "mirror")]
+
+    report = _check(cluster, *made, mpi_job(gpus=0, worker=PULLS))
+
+    assert (report.verdict, report.unseen) == ("fits", [])

@@ -83,6 +83,9 @@ def test_quota_of_the_cluster_is_judged(api: FakeApi, cluster: Cluster) -> None:
     assert _check(cluster).verdict == "impossible"
 
 
+CREATE = "kubectl --namespace team create secret generic"
+SSH_KEYS = "--from-file=id_rsa --from-file=id_rsa.pub --from-file=authorized_keys"
+HOW = {"keys": f" with `{CREATE} keys --from-literal=k=...`", "ours": f" with `{CREATE} ours {SSH_KEYS}`"}
 SECRET = {"secretKeyRef": {"name": "keys", "key": "k"}}
 CONFIG = {"configMapKeyRef": {"name": "conf", "key": "k"}}
 
@@ -117,9 +120,7 @@ def _of_s3(*more: Object) -> Object:
         pytest.param(
             _volume("ssh-auth", secret={"secretName": "ours"}), "ssh.secretName", "there is no Secret ours", id="ssh"
         ),
-        pytest.param(
-            _volume("v", configMap={"name": "files"}), "volumes", "there is no ConfigMap files", id="config-volume"
-        ),
+        pytest.param(_volume("v", configMap={"name": "files"}), "volumes", "there is no ConfigMap files", id="map"),
         pytest.param(
             _volume("v", projected={"sources": [{"secret": {"name": "part"}}]}),
             "volumes",
@@ -134,7 +135,8 @@ def test_missing_secret_or_config_is_named_with_its_value(
     answer = _check(cluster, chart_job(worker=worker))
 
     assert answer.verdict == "impossible"
-    assert answer.next == f"{value}: {words} in namespace team, without which its pods do not start. Create it."
+    how = HOW.get(words.rpartition(" ")[2], "")
+    assert answer.next == f"{value}: {words} in namespace team, without which its pods do not start. Create it{how}."
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,8 @@ def test_secret_that_may_not_be_read_is_named(api: FakeApi, cluster: Cluster) ->
         pytest.param(
             _env(SECRET),
             "impossible",
-            "env: there is neither namespace team nor Secret keys, without which its pods do not start. Create both.",
+            "env: there is neither namespace team nor Secret keys, without which its pods do not start. Create both, "
+            f"the Secret{HOW['keys']}.",
             id="secret",
         ),
     ],

@@ -16,11 +16,33 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import FIXED, MPI, MX, NAMESPACE, PLAIN, PYTORCH, TF, changed, live, pod, serve, step
+from tests.plugin.status.runs import (
+    FIXED,
+    MPI,
+    MX,
+    NAMESPACE,
+    PLAIN,
+    PYTORCH,
+    ROLES,
+    TF,
+    changed,
+    live,
+    over,
+    pod,
+    renamed,
+    serve,
+    step,
+    subsets,
+)
 
 KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/team"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+# The next step of a message about a run without logs.
+RECORD = (
+    "`helm distrain status run1 --namespace team` shows what is known of the run, "
+    "and any output of the run is in output.uri"
+)
 
 
 @pytest.fixture
@@ -58,6 +80,24 @@ def test_launcher_or_rank_0_is_printed(
     assert (shown.code, shown.out, shown.err) == (0, f"{speaker}\n", "")
 
 
+@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("has_next", [False, True], ids=["alone", "next-pod-pending"])
+def test_main_log_is_printed_after_its_pod_has_ended_while_other_pods_run(
+    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, phase: str, has_next: bool
+) -> None:
+    job, speaker, others = ROLES[kind]
+    ended = renamed(pod(speaker, phase=phase), "ended")
+    following = [renamed(pod(speaker, phase="Pending"), "next")] if has_next else []
+    serve(api, *job, pods=[*following, ended, *(pod(role) for role in others)])
+    kubelet.start("ended")
+    kubelet.write("ended", "why the program has ended")
+
+    shown = logs("run1")
+
+    assert (shown.code, shown.out, shown.err) == (0, "why the program has ended\n", "")
+
+
 def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> None:
     keygen, *others = PLAIN
     made = {**keygen, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
@@ -78,9 +118,33 @@ def test_suspended_run_has_no_pods_but_an_output(
 
     shown = logs("run1", *flags)
 
-    output = "any output of the run is in output.uri: s3://b/c"
-    record = "`helm distrain status run1 --namespace team` shows the run's record"
-    assert (shown.code, shown.err) == (4, f"distrain: run1: is suspended and has no pods; {output}, and {record}\n")
+    words = f"is suspended, and no log of its {'worker' if job == [PYTORCH] else 'launcher'} is left"
+    assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {RECORD}: s3://b/c\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in ROLES.items() for others in subsets(roles)]
+)
+@pytest.mark.parametrize("end", ["suspended", "Succeeded", "Failed"])
+@pytest.mark.parametrize("has_text", [True, False], ids=["text", "no-text"])
+def test_run_whose_main_pod_is_gone_has_no_log_whatever_pods_are_left(
+    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, others: list[str], end: str, has_text: bool
+) -> None:
+    pods = [pod(role, phase="Succeeded") for role in others]
+    serve(api, *over(ROLES[kind][0], end), pods=pods)
+    for each in pods:
+        kubelet.start(each["metadata"]["name"])
+        kubelet.write(each["metadata"]["name"], *(["of another pod"] if has_text else []))
+
+    shown, of_all = logs("run1"), logs("run1", "--all")
+
+    words = f"{'is suspended' if end == 'suspended' else 'has ended'}, and no log of its {ROLES[kind][1]} is left"
+    assert (shown.code, shown.out, shown.err) == (4, "", f"distrain: run1: {words}; {RECORD}, if that is set\n")
+    assert end == "suspended" or logs("run1", "--follow") == shown
+    if others and has_text:
+        assert (of_all.code, of_all.out.count("of another pod"), of_all.err) == (0, len(others), "")
+    else:
+        assert (of_all.code, of_all.out, of_all.err) == (4, "", shown.err)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +304,7 @@ def test_run_whose_pods_are_gone_says_where_its_output_may_be(
     shown = logs("run1", "-f")
 
     assert (shown.code, shown.out) == (4, "")
-    assert shown.err == (
-        "distrain: run1: has ended, and its pods and their logs are gone; any output of the run is "
-        "in output.uri, if that is set\n"
-    )
+    assert shown.err == f"distrain: run1: has ended, and no log of its launcher is left; {RECORD}, if that is set\n"
 
 
 OTHER_KINDS = (

@@ -302,3 +302,17 @@ def test_storage_that_does_not_answer_gets_time_to_recover(clock: FakeClock) -> 
         _follow(FakeCluster(UP, launcher=[trying]), waits_for=FIRST_STEP)
 
     assert 1022 <= clock.now <= 1024
+
+
+class FailedCluster(FakeCluster):
+    def workload(self, *_: object) -> kube.Workload | None:
+        return msgspec.convert({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, kube.Workload)
+
+
+@pytest.mark.parametrize("role", ["launcher", "server"])
+def test_program_that_fails_at_once_is_explained_by_the_log_of_its_pod(role: str) -> None:
+    message = "distrain: python3 ended with exit code 1; this pod's log says why"
+    failed = _pod(role, {"terminated": {"exitCode": 1, "message": message}}, "Failed")
+
+    with pytest.raises(StartError, match=rf"^run1-{role}: ValueError: no model; read `kubectl .* logs run1-{role}`$"):
+        _follow(FailedCluster([failed], **{role: ["ValueError: no model\n"]}), waits_for=FIRST_STEP)

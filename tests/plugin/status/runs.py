@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 from tests.plugin.fake_api import FakeApi
@@ -47,6 +49,32 @@ def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Runn
         "spec": {"containers": [{"name": role, "image": "r:1"}]},
         "status": {"phase": phase, **status},
     }
+
+
+def renamed(made: Object, name: str) -> Object:
+    return {**made, "metadata": {**made["metadata"], "name": name, "uid": f"uid-{name}"}}
+
+
+def over(objects: list[Object], how: str) -> list[Object]:
+    """Return the objects of a job that has Succeeded, has Failed or is `suspended`.
+
+    The Job that creates the SSH key of a Plain job has always succeeded.
+    """
+    if how == "suspended":
+        return [changed(each, suspend=True) for each in objects]
+    return [live(each, *_ends(each, how)) for each in objects]
+
+
+def _ends(job: Object, how: str) -> list[str]:
+    if job["kind"] != "Job":
+        return [how]
+    ends = {"keygen": "Complete", "launcher": how.replace("Succeeded", "Complete")}
+    return [condition for role, condition in ends.items() if job["metadata"]["name"].endswith(role)]
+
+
+def subsets(roles: list[str]) -> Iterator[list[str]]:
+    for number in range(len(roles) + 1):
+        yield from map(list, combinations(roles, number))
 
 
 def unplaced(
@@ -100,6 +128,15 @@ MX = live(mx_job(servers=1, workers=2, gpus=1))
 TF = live(tf_job(servers=1, workers=2, gpus=1))
 MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
+# For each kind of job: its objects, the role of the pod with the run's main log, and the roles of its other pods.
+ROLES: dict[str, tuple[list[Object], str, list[str]]] = {
+    "MPIJob": ([MPI], "launcher", ["worker"]),
+    "Plain": (PLAIN, "launcher", ["keygen", "worker"]),
+    "elastic PyTorchJob": ([PYTORCH], "worker", []),
+    "PyTorchJob with a Master": ([FIXED], "master", ["worker"]),
+    "MXJob": ([MX], "worker", ["scheduler", "server"]),
+    "TFJob": ([TF], "chief", ["server", "worker"]),
+}
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
 # An MPIJob that has succeeded, and an MPIJob that has failed.

@@ -19,7 +19,22 @@ from tests.plugin.fake_api import running as serving
 from tests.plugin.program import Run
 from tests.plugin.report import records
 from tests.plugin.report.records import BUCKET
-from tests.plugin.status.runs import LABELS, MPI, NAMESPACE, PYTORCH, UP, changed, live, rows_of, serve, step
+from tests.plugin.status.runs import (
+    LABELS,
+    MPI,
+    NAMESPACE,
+    PYTORCH,
+    ROLES,
+    UP,
+    changed,
+    live,
+    over,
+    pod,
+    rows_of,
+    serve,
+    step,
+    subsets,
+)
 
 Put = Callable[[str, bytes], None]
 Release = Callable[[dict[str, Any]], object]
@@ -51,6 +66,28 @@ def test_record_in_s3_has_the_figures(api: FakeApi, status: Run, s3: Put, s3_ser
     rows = rows_of(shown)
     assert rows["step"] == "200 of 200 100 %"
     assert rows["source"] == "from the run's record"
+
+
+@pytest.mark.parametrize("source", ["--endpoint", "AWS_ENDPOINT_URL", "release"])
+def test_record_in_s3_is_read_from_the_server_of_the_flag_the_environment_or_the_release(
+    api: FakeApi,
+    status: Run,
+    release: Release,
+    s3: Put,
+    s3_server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+) -> None:
+    serve(api, DONE)
+    s3(KEY, CONTENT)
+    release(_values(s3_server.endpoint if source == "release" else f"http://127.0.0.1:{free_port()}", ""))
+    if source == "AWS_ENDPOINT_URL":
+        monkeypatch.setenv(source, s3_server.endpoint)
+    flags = ["--endpoint", s3_server.endpoint] if source == "--endpoint" else []
+
+    shown = status("run1", "--record", f"s3://{BUCKET}/team/run1", *flags)
+
+    assert (shown.code, shown.err, rows_of(shown)["step"]) == (0, "", "200 of 200 100 %")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +181,27 @@ def test_run_without_pods_is_read_from_where_its_release_keeps_the_record(
     assert (shown.code, shown.err) == (0, "")
     assert rows_of(shown)["step"].startswith("200 of 200 100 %")
     assert "not read" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in ROLES.items() for others in subsets(roles)]
+)
+@pytest.mark.parametrize("end", ["suspended", "Succeeded", "Failed"])
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_run_whose_main_pod_is_gone_is_read_from_its_record_whatever_pods_are_left(
+    api: FakeApi, status: Run, release: Release, tmp_path: Path, kind: str, others: list[str], end: str, phase: str
+) -> None:
+    serve(api, *over(ROLES[kind][0], end), pods=[pod(role, phase=phase) for role in others])
+    folder = tmp_path / "team" / "run1"
+    folder.mkdir(parents=True)
+    last = {"event": "end", "cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it"}
+    (folder / "record.jsonl").write_bytes(CONTENT + f"{json.dumps(last)}\n".encode())
+    release(_values("", str(tmp_path)))
+
+    answer = json.loads(status("run1", "-o", "json").out)
+
+    assert (answer["step"], answer["from_record"], answer["unread"]) == (200, True, [])
+    assert end != "Failed" or (answer["why"], answer["next"]) == ("data.uri: x holds nothing", "correct it")
 
 
 def test_wait_ends_with_the_figures_of_the_record(

@@ -11,7 +11,7 @@ import pytest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import MPI, PLAIN, live, pod, serve, step
+from tests.plugin.status.runs import MPI, PLAIN, ROLES, live, over, pod, serve, step
 
 NOW = 1767225600
 
@@ -185,3 +185,16 @@ def test_folder_without_a_record_is_refused_and_so_is_one_for_all_runs(status: R
 
     assert shown.code == 2
     assert shown.err.startswith("distrain: --record: is for a single run; write `helm distrain status run1`")
+
+
+@pytest.mark.parametrize("kind", ROLES)
+@pytest.mark.parametrize("end", ["", "Succeeded"])
+def test_only_pods_that_run_are_ready(api: FakeApi, status: Run, kind: str, end: str) -> None:
+    job, main, others = ROLES[kind]
+    pods = [pod(role, phase=end or "Running") for role in (main, *others)]
+    serve(api, *(over(job, end) if end else job), pods=pods)
+
+    answer = json.loads(status("run1", "-o", "json").out)
+
+    ready = [answer["workers"]["ready"], *(each["ready"] for each in answer["others"])]
+    assert (any(ready), all(ready)) == (not end, not end)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from distrain.errors import RefusedError
 from distrain.release import resume
 from distrain.release.changes import REPLACED
-from distrain.release.plan import Before, Next, Plan, plan, refuse_ended, refuse_traps
+from distrain.release.plan import RESUMES, Before, Next, Plan, plan, refuse_ended, refuse_traps
 from distrain_trainer.checkpoint.manifest import Subject
-from tests.plugin.objects import JOB, Object, mpi_job
+from tests.plugin.objects import JOB, Object, mpi_job, mx_job, plain, pytorch_job, tf_job
 from tests.plugin.release.plan.planning import FLAGS, S3, SERVICE_ACCOUNT, before_of, next_of, renamed, with_field
 
 POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
@@ -45,7 +45,7 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             replace(before_of(mpi_job(), end="Succeeded"), values={"checkpoint": {"uri": "s3://runs"}}),
             next_of(mpi_job(workers=3)),
-            "it goes on from its last checkpoint if you raise trainer.epochs or trainer.steps$",
+            "To train on, upgrade it with more trainer.steps or trainer.epochs: it goes on from its last checkpoint$",
             id="finished-on-s3",
         ),
         pytest.param(
@@ -62,6 +62,41 @@ def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None
 
     with pytest.raises(RefusedError, match=words):
         _refuse(found, before)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([mpi_job()], id="MPIJob"),
+        pytest.param([pytorch_job(workers=2)], id="elastic PyTorchJob"),
+        pytest.param([pytorch_job(workers=2, master=True)], id="PyTorchJob with a Master"),
+        pytest.param([mx_job(servers=1, workers=2)], id="MXJob"),
+        pytest.param([tf_job(servers=1, workers=2)], id="TFJob"),
+        pytest.param(plain(workers=2), id="Plain"),
+    ],
+)
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["live", "replaced"])
+@pytest.mark.parametrize("end", [None, "Succeeded", "Failed"])
+@pytest.mark.parametrize("more", [{}, {"trainer": {"epochs": 9}}], ids=["size", "size-and-epochs"])
+def test_run_of_any_kind_that_has_succeeded_is_not_replaced_for_another_size(
+    objects: list[Object], is_replaced: bool, end: str | None, more: Object
+) -> None:
+    before = replace(before_of(*objects, end=end), values={"workers": {"replicas": 2}, "checkpoint": S3})
+    new = [renamed(each) if is_replaced else {**each, "spec": {**each.get("spec", {}), "x": 1}} for each in objects]
+    found = plan("run1", before, replace(next_of(*new), values={**before.values, "workers": {"replicas": 3}, **more}))
+
+    words = ""
+    try:
+        refuse_ended(found, before)
+    except RefusedError as error:
+        words = str(error)
+
+    ended, then = f"run1: its job has {str(end).lower()} already, and this upgrade does not run it again. ", ""
+    if end == "Succeeded" and not (is_replaced and more):
+        then = f"{ended}To train on, upgrade it with more trainer.steps or trainer.epochs: {RESUMES}"
+    elif end == "Failed" and not is_replaced:
+        then = f"{ended}`helm uninstall run1 {FLAGS}` and install the release again under the same name: {RESUMES}"
+    assert words == then
 
 
 def marked(job: Object, label: str, annotation: str) -> Object:
