@@ -101,7 +101,7 @@ def find_job(text: str, origin: str) -> Found:
     try:
         documents = [each for each in yaml_loader.load_all(text) if each is not None]
     except yaml_loader.NotYamlError as error:
-        raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
+        raise ValuesError(f"{origin}: {error}{_about_templates(text)}") from error
     if repeated := repeated_keys.mistakes(text):
         # For a repeated key, kubectl and Helm silently use the last value, so the import refuses it.
         raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
@@ -141,11 +141,6 @@ def with_runtime(
         others = (*others, (RUNTIME, "it is no field of a TrainJob"))
     fields = {key: value for key, value in job.items() if key != RUNTIME}
     return Found({**fields, RUNTIME: runtime} if runtime is not None else fields, others)
-
-
-def _about_tabs(text: str) -> str:
-    number = next((number for number, line in enumerate(text.split("\n"), 1) if line.lstrip(" ").startswith("\t")), 0)
-    return f" (line {number} is indented with a tab; YAML takes spaces)" if number else ""
 
 
 def _about_scripts(text: str) -> str:
