@@ -19,22 +19,8 @@ from tests.plugin.fake_api import running as serving
 from tests.plugin.program import Run
 from tests.plugin.report import records
 from tests.plugin.report.records import BUCKET
-from tests.plugin.status.runs import (
-    LABELS,
-    MPI,
-    NAMESPACE,
-    PYTORCH,
-    ROLES,
-    UP,
-    changed,
-    live,
-    over,
-    pod,
-    rows_of,
-    serve,
-    step,
-    subsets,
-)
+from tests.plugin.status import runs
+from tests.plugin.status.runs import LABELS, MPI, NAMESPACE, PYTORCH, UP, changed, live, rows_of, serve, step
 
 Put = Callable[[str, bytes], None]
 Release = Callable[[dict[str, Any]], object]
@@ -184,14 +170,14 @@ def test_run_without_pods_is_read_from_where_its_release_keeps_the_record(
 
 
 @pytest.mark.parametrize(
-    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in ROLES.items() for others in subsets(roles)]
+    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in runs.ROLES.items() for others in runs.subsets(roles)]
 )
 @pytest.mark.parametrize("end", ["suspended", "Succeeded", "Failed"])
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_run_whose_main_pod_is_gone_is_read_from_its_record_whatever_pods_are_left(
     api: FakeApi, status: Run, release: Release, tmp_path: Path, kind: str, others: list[str], end: str, phase: str
 ) -> None:
-    serve(api, *over(ROLES[kind][0], end), pods=[pod(role, phase=phase) for role in others])
+    serve(api, *runs.over(runs.ROLES[kind][0], end), pods=[runs.pod(role, phase=phase) for role in others])
     folder = tmp_path / "team" / "run1"
     folder.mkdir(parents=True)
     last = {"event": "end", "cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it"}
