@@ -98,11 +98,9 @@ def bench_demo() -> None:
 
 
 def build_images(frameworks: Sequence[str], only_build: bool = False) -> None:
-    """Build the trainer's images, print their archives, and load them into the lab if it runs."""
-    for framework in frameworks or images.FRAMEWORKS:
-        image = images.trainer_image(framework)
-        if only_build:
-            continue
+    """Build the trainer's images. Unless `only_build`, also print their archives, and load them into a running lab."""
+    built = [images.trainer_image(framework) for framework in frameworks or images.FRAMEWORKS]
+    for image in [] if only_build else built:
         print(f"{image.reference}: {image.archive}", flush=True)
         if lifecycle.is_ready():
             client.load_image(image)

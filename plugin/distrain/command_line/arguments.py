@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # These patterns are strings, which are compiled only where they are needed.
 RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LONGEST_NAME = 53
+# A word with one of these endings is a values file, and no name of a release or chart.
+VALUES_FILES = (".yaml", ".yml")
 # Seconds per unit of a duration in Go's syntax.
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
 DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
@@ -273,7 +275,7 @@ def endpoint(url: str) -> str:
 
 def release_name(name: str) -> str:
     """Read the name of a release; it must be a name that Helm allows."""
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    if "/" in name or name.endswith(VALUES_FILES):
         raise argparse.ArgumentTypeError(f'"{name}" is a file, not a release\'s name; name a values file with -f')
     if words := wrong_name(name):
         raise argparse.ArgumentTypeError(words)

@@ -5,7 +5,7 @@ A single word is a chart if it contains a slash, is "." or "..", or ends in .tgz
 
 from __future__ import annotations
 
-from distrain.command_line.arguments import release_name
+from distrain.command_line.arguments import VALUES_FILES, release_name
 from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # importing typing is slow, see cli.py
@@ -31,7 +31,7 @@ def add(parser: Parser, words: str, *, default: str | None = None, may_lack: boo
 
 
 def name_or_chart(word: str) -> str:
-    is_chart = ("/" in word and not word.endswith((".yaml", ".yml"))) or word.endswith(".tgz") or word in (".", "..")
+    is_chart = ("/" in word and not word.endswith(VALUES_FILES)) or word.endswith(".tgz") or word in (".", "..")
     return Chart(word) if is_chart else release_name(word)
 
 
@@ -70,7 +70,7 @@ def _take_chart(parser: Parser, options: argparse.Namespace) -> None:
     chart = options.chart_word
     if chart is None:
         return
-    if chart.endswith((".yaml", ".yml")):
+    if chart.endswith(VALUES_FILES):
         raise ValuesError(f'CHART: "{chart}" is a file, not a chart; name a values file with -f')
     if options.chart not in (chart, parser.get_default("chart")):
         raise ValuesError(f'CHART: the argument "{chart}" and --chart {options.chart} both name a chart; leave out one')

@@ -52,7 +52,12 @@ HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles
 TESTED = kinds.running("allreduce")
 # `status` and `logs` list the objects of these resources and of each kind of job, and watch them with --follow.
 WATCHED = (("batch", "jobs"), ("", "pods"))
-READ = {("", "pods/log"): ("get",), ("", "events"): ("list",), ("", "persistentvolumeclaims"): ("get",)}
+READ = {
+    ("", "pods/log"): ("get",),
+    ("", "events"): ("list",),
+    ("", "persistentvolumeclaims"): ("get",),
+    ("", "configmaps"): ("list",),
+}
 # What `status` and `logs` read in addition if the cluster serves these kinds of a queue or a gang scheduler.
 HOLDING = {
     (KUEUE.group, "Workload"): ("list",),
@@ -75,7 +80,7 @@ class Right(Struct, frozen=True, order=True):
     def of(self) -> str:
         """Return the resource as kubectl writes it.
 
-        Append " of all namespaces" if the right is for the pods of the whole cluster.
+        For pods, also say whether the right is for those of all namespaces.
         """
         where = " of all namespaces" if self.cluster_wide and self.resource == "pods" else ""
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
@@ -158,12 +163,11 @@ def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[d
 
 
 def _observing(names: Sequence[str], served: Sequence[str]) -> dict[tuple[str, str], Sequence[str]]:
-    """Return the verbs with which `status` and `logs` read runs of all kinds, including the names of ConfigMaps."""
+    """Return the verbs with which `status` and `logs` read runs of these kinds."""
     jobs = [(kinds.KUBEFLOW[name].group, kinds.KUBEFLOW[name].resource) for name in names if name in kinds.KUBEFLOW]
     found = {(api.split("/")[0], api.split("/")[-1]) for api in served}
     held = {(group, plural(kind)): verbs for (group, kind), verbs in HOLDING.items() if (group, kind) in found}
-    listing = {("", "configmaps"): ("list",)}
-    return {**dict.fromkeys([*jobs, *WATCHED], ("list", "watch")), **READ, **listing, **held}
+    return {**dict.fromkeys([*jobs, *WATCHED], ("list", "watch")), **READ, **held}
 
 
 def _purpose(name: str, verbs: Mapping[tuple[str, str], Sequence[str]], *, needed: bool = False) -> Purpose:

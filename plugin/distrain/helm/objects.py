@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,19 +14,18 @@ from distrain.helm.program import Source
 def objects(source: Source) -> Iterator[str]:
     """Yield one line for each values file that is a Kubernetes object: it has both an apiVersion and a kind."""
     for path in dict.fromkeys(source.files):
-        found = _first_document(path, source.stdin)
+        found = _first_document(source, path)
         if isinstance(found, dict) and isinstance(found.get("kind"), str) and "apiVersion" in found:
             name = temporary.with_names(path)
             step = f"name a values file; `helm distrain import {name}` prints one for a training job"
             yield f"--values: {name} is a Kubernetes object ({found['kind']}), not values; {step}"
 
 
-def _first_document(path: str, stdin: bytes | None) -> Any:
+def _first_document(source: Source, path: str) -> Any:
     """Return the first document of a file, or None if the file cannot be read, because Helm reports this error."""
-    if path != "-" and not Path(path).is_file():
+    if not source.can_read_again(path):
         return None
     try:
-        text = (stdin or b"") if path == "-" else Path(path).read_bytes()
-        return next(iter(yaml.load_all(text, yaml.CSafeLoader)), None)
+        return next(iter(yaml.load_all(source.read(path), yaml.CSafeLoader)), None)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None

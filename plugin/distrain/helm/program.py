@@ -50,14 +50,22 @@ class Source(NamedTuple):
         """Return the paths of the values files; "-" stands for stdin."""
         return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
 
+    def read(self, path: str) -> bytes:
+        """Return the content of a values file; "-" stands for stdin. Raise OSError if the file cannot be read."""
+        return (self.stdin or b"") if path == "-" else Path(path).read_bytes()
+
+    def can_read_again(self, path: str) -> bool:
+        """Tell whether a values file can be read twice. A second read of a FIFO would wait forever."""
+        return path == "-" or Path(path).is_file()
+
     def texts(self) -> Iterator[str]:
         """Yield the text of each values file and of each flag. Skip files that are not regular files."""
         for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
             if flag != "--values":
                 yield value
             elif value == "-":
-                yield (self.stdin or b"").decode(errors="replace")
-            elif Path(value).is_file():  # A FIFO can be read only once: a second read would wait forever.
+                yield self.read(value).decode(errors="replace")
+            elif self.can_read_again(value):
                 with suppress(OSError):
                     yield Path(value).read_text(errors="replace")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from yaml import YAMLError
 
 from distrain import temporary
@@ -16,18 +14,18 @@ def repetitions(source: Source) -> list[str]:
     return [
         f"--values: {temporary.with_names(path)}: {mistake}"
         for path in dict.fromkeys(source.files)
-        for mistake in _repeated_in(path, source.stdin)
+        for mistake in _repeated_in(source, path)
     ]
 
 
-def _repeated_in(path: str, stdin: bytes | None) -> list[str]:
+def _repeated_in(source: Source, path: str) -> list[str]:
     """Return the keys that a values file contains twice.
 
     If the file cannot be read, return [], because Helm reports this error.
     """
-    if path != "-" and not Path(path).is_file():  # A FIFO can be read only once: a second read would wait forever.
+    if not source.can_read_again(path):
         return []
     try:
-        return mistakes(((stdin or b"") if path == "-" else Path(path).read_bytes()).decode())
+        return mistakes(source.read(path).decode())
     except (OSError, UnicodeDecodeError, YAMLError):
         return []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from distrain import temporary
@@ -54,7 +53,7 @@ def mistakes(source: Source, refusal: Refusal) -> list[str]:
     found: list[str] = []
     right: list[str] = []
     for flag, value in sorted(pairs, key=lambda pair: ORDER.index(pair[0])):
-        line = _in_file(value, source.stdin) if flag == "--values" else None
+        line = _in_file(source, value) if flag == "--values" else None
         if not line and (said := refusal([*right, flag, value])) is not None:
             line = f"{_named(flag, value, said)}: {_finding(flag, said).format(form=_form(flag, value))}"
         if line:
@@ -64,11 +63,11 @@ def mistakes(source: Source, refusal: Refusal) -> list[str]:
     return found
 
 
-def _in_file(path: str, stdin: bytes | None) -> str | None:
+def _in_file(source: Source, path: str) -> str | None:
     """Return a message about the first mistake in a values file."""
     name = temporary.with_names(path)
     try:
-        text = ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
+        text = source.read(path).decode()
         odd = next(_not_blocks(yaml_loader.load_all(text)), None)
     except (OSError, UnicodeDecodeError) as error:
         return f"{name} cannot be read: {reason(error)}; name another file"

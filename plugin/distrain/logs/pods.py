@@ -38,7 +38,7 @@ class Look(Struct, frozen=True):
 
         Without these roles, one of the first workers is rank 0.
         """
-        return bool(self.objects) and not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
+        return bool(self.objects) and main_role(self) == WORKER
 
 
 def look(source: Source, unread: Unread) -> Look:
@@ -89,7 +89,7 @@ def missing(found: Look) -> str:
 
 def main_role(found: Look) -> str:
     """Return the role of the pods that may have the run's main log."""
-    return next((role.component for role in live_job(found.objects).roles if role.component in SPEAKERS), WORKER)
+    return logs.main_role(live_job(found.objects))
 
 
 def started(pods: Sequence[kube.Pod]) -> list[kube.Pod]:

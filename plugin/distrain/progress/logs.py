@@ -34,10 +34,15 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
     return [pod for found in roles.values() for pod in found] or ([] if has_ended else workers[:ASKED_WORKERS])
 
 
+def main_role(job: Job) -> str:
+    """Return the role whose pods may have the run's main log: launcher, Chief or Master, otherwise worker."""
+    return next((role.component for role in job.roles if role.component in SPEAKERS), WORKER)
+
+
 def has_main_log(pods: Sequence[kube.Pod], job: Job) -> bool:
-    """Tell whether a pod with the run's main log has started: a launcher, Chief or Master, otherwise a worker."""
-    roles = {role.component for role in job.roles}.intersection(SPEAKERS) or {WORKER}
-    return any(role_of(pod) in roles and pod.status.phase in PHASES for pod in pods)
+    """Tell whether a pod that may have the run's main log has started."""
+    main = main_role(job)
+    return any(role_of(pod) == main and pod.status.phase in PHASES for pod in pods)
 
 
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:

@@ -25,8 +25,8 @@ def upgrade(
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
     `refresh` is called before this wait. It makes a running job change to its new size at once, and raises
-    RecreatedError if Helm has created this job anew. After Ctrl-C, SIGTERM
-    or a failure of Helm, roll back to the previous revision.
+    RecreatedError if Helm has created this job anew. After Ctrl-C, SIGTERM or a failure of Helm, roll back to the
+    previous revision.
     """
     ended = upgraded = False
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distrain import console
@@ -139,7 +138,7 @@ class Request:
         from distrain.derive.complete import Given
 
         helm, chart = self.helm, source.chart
-        texts = tuple(text_of(path, source.stdin) for path in source.files)
+        texts = tuple(text_of(source, path) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
         # Read the snapshot even if no value depends on the nodes, so that a wrong file is always refused.
@@ -302,9 +301,9 @@ def refuse_disabled(values: dict[str, Any]) -> None:
         raise ValuesError("job.enabled: is false, so there is no job to check; set it to true, or use `helm install`")
 
 
-def text_of(path: str, stdin: bytes | None) -> str:
-    """Return the text of a values file. For the path `-`, return the text in `stdin`."""
+def text_of(source: Source, path: str) -> str:
+    """Return the text of a values file. For the path `-`, return the text that stdin had."""
     try:
-        return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
+        return source.read(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ValuesError(f"--values: {path} cannot be read: {reason(error)}; name another file") from error
