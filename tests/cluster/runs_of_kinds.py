@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabError
 from lab.paths import CHART
-from lab.waiting import wait_until
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import LONG, RESUMED, SLOW, STOPPED, head, live_pod, wait_for_checkpoint
 
@@ -80,15 +78,12 @@ def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: flo
 
     Raises LabError with the state of the pods if that takes longer than `seconds`.
     """
-    try:
-        wait_until(
-            f"{ranks} ranks",
-            lambda: [found[2] for found in RESUMED.findall(log(namespace, kind))][-1:] == [str(ranks)],
-            seconds=seconds,
-            pause=1,
-        )
-    except LabError as error:
-        raise LabError(f"{error}\n{namespace.story()}") from None
+    namespace.wait_until(
+        f"{ranks} ranks",
+        lambda: [found[2] for found in RESUMED.findall(log(namespace, kind))][-1:] == [str(ranks)],
+        seconds=seconds,
+        pause=1,
+    )
 
 
 def assert_live(

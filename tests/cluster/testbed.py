@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,11 +140,15 @@ class Namespace:
 
         Raises LabError with the state of the pods if that takes longer than `seconds`.
         """
+        self.wait_until("the job's end", lambda: bool(self.outcome(kind)), seconds=seconds, pause=1)
+        return self.outcome(kind)
+
+    def wait_until(self, what: str, is_reached: Callable[[], bool], *, seconds: float, pause: float = 0.5) -> None:
+        """Wait until `is_reached` returns true. After the time limit, raise LabError, which also describes the pods."""
         try:
-            wait_until("the job's end", lambda: bool(self.outcome(kind)), seconds=seconds, pause=1)
+            wait_until(what, is_reached, seconds=seconds, pause=pause)
         except LabError as error:
             raise LabError(f"{error}\n{self.story()}") from None
-        return self.outcome(kind)
 
     def story(self) -> str:
         """Return what explains a failed job: its pods, events and logs."""

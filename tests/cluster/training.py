@@ -82,16 +82,6 @@ def remove_checkpoints(namespace: Namespace) -> None:
             s3.delete_object(Bucket=BUCKET, Key=item["Key"])
 
 
-def _wait_until(
-    what: str, is_reached: Callable[[], bool], namespace: Namespace, *, seconds: float, pause: float = 0.5
-) -> None:
-    """Wait for a state of the run. After the time limit, raise LabError with the state of the pods."""
-    try:
-        wait_until(what, is_reached, seconds=seconds, pause=pause)
-    except LabError as error:
-        raise LabError(f"{error}\n{namespace.story()}") from None
-
-
 def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
     """Wait until the run has saved a checkpoint with more samples than `after`. Return its HEAD.
 
@@ -103,7 +93,7 @@ def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seco
         found = head(namespace)
         return found is not None and found.samples > least
 
-    _wait_until("a checkpoint", is_further, namespace, seconds=seconds)
+    namespace.wait_until("a checkpoint", is_further, seconds=seconds)
     found = head(namespace)
     assert found
     return found
@@ -119,7 +109,7 @@ def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420
         found = head(namespace)
         return found is not None and found.generation > before.generation
 
-    _wait_until("another start of the ranks", has_begun, namespace, seconds=seconds)
+    namespace.wait_until("another start of the ranks", has_begun, seconds=seconds)
     begun = head(namespace)
     assert begun is not None
     assert begun.samples >= before.samples
@@ -155,7 +145,7 @@ def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING,
         _, *since = re.split(r"^(?=resumed from )", namespace.launcher_log(), flags=re.M)
         return bool(since) and f", on {ranks} ranks " in since[-1] and STEP.search(since[-1]) is not None
 
-    _wait_until(f"a step of {ranks} ranks", goes_on, namespace, seconds=seconds, pause=pause)
+    namespace.wait_until(f"a step of {ranks} ranks", goes_on, seconds=seconds, pause=pause)
 
 
 def workers(namespace: Namespace) -> list[dict[str, Any]]:
@@ -229,7 +219,7 @@ def wait_for_timed_steps(namespace: Namespace, *, seconds: float = 300) -> None:
         _, *starts = re.split(r"^distrain-launch: .* workers answer: ", namespace.launcher_log(), flags=re.M)
         return bool(starts) and STEP.search(starts[-1]) is not None
 
-    _wait_until("a logged step", is_logged, namespace, seconds=seconds)
+    namespace.wait_until("a logged step", is_logged, seconds=seconds)
 
 
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
@@ -62,7 +62,7 @@ class FakeApi:
             PRIORITY_CLASSES: [],
         }
     )
-    denied: Collection[str] = ()
+    denied: Container[str] = ()
     requests: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.waiting import wait_until
 from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, uids, wait_for_ranks
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import RESUMED, wait_for_checkpoint
@@ -46,11 +45,12 @@ def test_job_of_fixed_size_saves_and_is_replaced_by_one_that_loses_no_step(
 ) -> None:
     kind = KINDS[name]
     # Within this time the run saves no checkpoint, except when it is stopped.
-    install(namespace, helm4, kind, on_s3, **{"checkpoint.every": 3600})
-    wait_until("steps", lambda: len(SAMPLES.findall(log(namespace, kind))) > 5, seconds=SECONDS, pause=1)
+    rare = {"checkpoint.every": 3600}
+    install(namespace, helm4, kind, on_s3, **rare)
+    namespace.wait_until("steps", lambda: len(SAMPLES.findall(log(namespace, kind))) > 5, seconds=SECONDS, pause=1)
     made, jobs = int(SAMPLES.findall(log(namespace, kind))[-1]), uids(namespace, kind)
 
-    install(namespace, helm4, kind, on_s3, **{"checkpoint.every": 3600, "workers.replicas": 3})
+    install(namespace, helm4, kind, on_s3, **rare, **{"workers.replicas": 3})
 
     wait_for_ranks(namespace, kind, 3, seconds=SECONDS)
     (resumed,) = RESUMED.findall(log(namespace, kind))

@@ -38,7 +38,7 @@ WITHOUT = {"completion", "template", "report", "predict", "snapshot", "cluster",
 Rules = dict[str, list[dict[str, list[str]]]]
 
 
-class _Lacking(Container[object]):
+class _Lacking(Container[str]):
     """The questions about rights whose answer is no, because no rule grants the right."""
 
     def __init__(self, rules: Rules) -> None:
@@ -64,10 +64,10 @@ def granted(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
     serve(cluster, job, pods=pods, run1_launcher=step(100))
     cluster.answers |= {f"{NAMESPACE}/configmaps": [], f"{JOBS}/old": mpi_job(workers=2, gpus=1)}
     release.show(metadata=job["metadata"], status=job["status"])
-    cluster.denied = _Lacking({})  # type: ignore[assignment]
+    cluster.denied = _Lacking({})
     grants = json.loads(run("doctor", "-o", "json").out)["grants"]
     rules = {each["kind"]: each["rules"] for each in grants if "rules" in each}
-    cluster.denied = _Lacking(rules)  # type: ignore[assignment]
+    cluster.denied = _Lacking(rules)
     cluster.stream = lambda path, _: None if _is_discovery(path) or _is_allowed(path, rules) else 403
     return cluster
 

@@ -75,6 +75,18 @@ class FakeCluster:
         raise ForbiddenError("events")
 
 
+class EndedCluster(FakeCluster):
+    """A cluster whose job has this condition."""
+
+    def __init__(self, condition: str, *looks: Pods | Exception, **logs: list[str]) -> None:
+        super().__init__(*looks, **logs)
+        self._condition = condition
+
+    def workload(self, *_: object) -> kube.Workload | None:
+        found = {"status": {"conditions": [{"type": self._condition, "status": "True"}]}}
+        return msgspec.convert(found, kube.Workload)
+
+
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
@@ -246,9 +258,8 @@ FINISHED = "finished: s3://c/team/run1 shows that this run has finished; nothing
 @pytest.mark.parametrize(("log", "told"), [(FINISHED, 1), (STEP, 0), (FINISHED + STEP, 0)])
 def test_wait_for_a_run_that_had_finished_before_says_that_nothing_was_trained(log: str, told: int) -> None:
     lines: list[str] = []
-    cluster = FakeCluster([_pod("launcher", {"terminated": {"exitCode": 0}}, "Succeeded")], launcher=[log])
-    job = {"metadata": {}, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
-    cluster.workload = lambda *_: msgspec.convert(job, kube.Workload)  # type: ignore[method-assign]
+    ended = _pod("launcher", {"terminated": {"exitCode": 0}}, "Succeeded")
+    cluster = EndedCluster("Succeeded", [ended], launcher=[log])
 
     _follow(cluster, lines.append, waits_for=FIRST_STEP)
 
@@ -304,15 +315,10 @@ def test_storage_that_does_not_answer_gets_time_to_recover(clock: FakeClock) -> 
     assert 1022 <= clock.now <= 1024
 
 
-class FailedCluster(FakeCluster):
-    def workload(self, *_: object) -> kube.Workload | None:
-        return msgspec.convert({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, kube.Workload)
-
-
 @pytest.mark.parametrize("role", ["launcher", "server"])
 def test_program_that_fails_at_once_is_explained_by_the_log_of_its_pod(role: str) -> None:
     message = "distrain: python3 ended with exit code 1; this pod's log says why"
     failed = _pod(role, {"terminated": {"exitCode": 1, "message": message}}, "Failed")
 
     with pytest.raises(StartError, match=rf"^run1-{role}: ValueError: no model; read `kubectl .* logs run1-{role}`$"):
-        _follow(FailedCluster([failed], **{role: ["ValueError: no model\n"]}), waits_for=FIRST_STEP)
+        _follow(EndedCluster("Failed", [failed], **{role: ["ValueError: no model\n"]}), waits_for=FIRST_STEP)
