@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -39,7 +40,8 @@ def _ended(found: Object, ago: float, **end: Any) -> Object:
     """Return the pod after a container of it has failed, and runs again."""
     terminated = {"exitCode": 1, "finishedAt": _at(ago), **end}
     [container] = found["status"]["containerStatuses"]
-    again = {**container, "restartCount": 2, "lastState": {"terminated": terminated}}
+    running = {"running": {"startedAt": _at(ago)}}
+    again = {**container, "state": running, "restartCount": 2, "lastState": {"terminated": terminated}}
     return {**found, "status": {**found["status"], "containerStatuses": [again]}}
 
 
@@ -148,4 +150,17 @@ def test_failure_in_a_program_with_steps_is_told_until_the_next_step(api: FakeAp
     assert (phase, why.partition("ago: ")[2]) == (
         "Running",
         "run1-worker-0: ended with exit code 1; run1-worker-0 tries again (restart 2 of its container)",
+    )
+
+
+def test_container_of_the_trainer_that_was_killed_before_a_step_is_told(api: FakeApi, status: Run) -> None:
+    trainer = json.loads(json.dumps(MPI).replace('"image": ', '"args": ["-m", "distrain_trainer"], "image": '))
+    launcher, first, second = _up("MPIJob")
+    serve(api, trainer, pods=[launcher, _ended(first, 2, exitCode=137), second], run1_launcher="loading\n")
+
+    phase, why, _ = told(status("run1"))
+
+    assert (phase, why.partition("ago: ")[2]) == (
+        "Starting",
+        "run1-worker-0: ended with exit code 137; run1-worker-0 tries again (restart 2 of its container)",
     )
