@@ -345,7 +345,7 @@ def _about_records(word: str, flags: Iterable[str]) -> str:
     """Return a hint for a user who gives `predict` the name of a release."""
     if "--record" not in flags or word.endswith(VALUES_FILES):
         return ""
-    return f", and the record of a run with --record; `helm distrain report {word}` shows what a run has reached"
+    return ", and the record of a run with --record; the command report takes the name of a run"
 
 
 def meant(word: str, choices: Iterable[str]) -> str:

@@ -210,7 +210,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         pytest.param(
             ["predict", "run1"],
             '"run1": is an unexpected argument; name a values file with -f, and the record of a run with --record; '
-            "`helm distrain report run1` shows what a run has reached",
+            "the command report takes the name of a run",
             id="release-to-predict",
         ),
         pytest.param(

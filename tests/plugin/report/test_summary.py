@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from distrain.report import summary
+from distrain.report import numbers, summary
 from distrain.report.panels import Panel, panels
 from tests.plugin.report import records
 from tests.plugin.report.records import event, start
@@ -55,3 +55,14 @@ def test_no_rate_is_cut_from_the_facts_of_the_picture() -> None:
     rates = " ".join(" ".join(lines).partition("mean throughput: ")[2].split())
     assert rates == "samples/s: 640 with 2 ranks, 960 with 3 ranks"
     assert max(map(len, lines)) <= summary.LONGEST_LINE
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((None, ""), (0.0, "0 ms"), (0.0123, "12.3 ms"), (0.99996, "1000 ms"), (90.0, "1.5 min"), (114.06, "1.9 min")),
+        *((7200.0, "2 h"), (864000.0, "10 days"), (86400.0 * 4000, "4,000 days")),
+    ],
+)
+def test_durations_have_a_unit(seconds: float | None, words: str) -> None:
+    assert numbers.duration(seconds) == words
