@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -75,9 +75,9 @@ def reserved(claim: OwnClaim, namespace: str, objects: Dependencies) -> Iterable
             yield BoundVolume(wanted.name, volume)
 
 
-def refused(reason: str, step: str, verdict: Verdict = Verdict.IMPOSSIBLE) -> Refusal:
+def refused(reason: str, step: str) -> Refusal:
     """Return a refusal of all pods that use the claim."""
-    return Refusal(verdict, reason, step, everywhere=True)
+    return Refusal(Verdict.IMPOSSIBLE, reason, step, everywhere=True)
 
 
 def _bound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) -> Judged:
@@ -99,33 +99,10 @@ def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
     if storage_class and known is None:
         return _without_class(f"{place}: persistent volume claim {name}", storage_class)
     if known is None or known.volume_binding_mode != DELAYED or claim.spec.volume_name:
-        return _binding(claim, known, place, objects)
+        step = f"{place}: persistent volume claim {name} is not bound to a volume yet."
+        see = f"See `kubectl {objects.kubectl_flags} describe pvc {name}`"
+        return refused(NOT_BOUND, f"{step} {see}, and check again once it is bound.")
     return _delayed(claim, known, objects, claim.metadata.name)
-
-
-def _binding(
-    claim: PersistentVolumeClaim, storage_class: kube.StorageClass | None, place: str, objects: Dependencies
-) -> Refusal:
-    """Judge a claim that Kubernetes binds without waiting for a pod.
-
-    The job is busy if the claim gets a volume, and impossible if there is none and nobody makes one.
-    """
-    name = claim.metadata.name
-    found = f"{place}: persistent volume claim {name} is not bound to a volume yet."
-    see = f"See `kubectl {objects.kubectl_flags} describe pvc {name}`"
-    if objects.volumes is None or _gets_volume(claim, storage_class, objects.volumes):
-        return refused(NOT_BOUND, f"{found} {see}, and wait until it is.", Verdict.BUSY)
-    return refused(NOT_BOUND, f"{found} {see}, and create a volume for it.")
-
-
-def _gets_volume(
-    claim: PersistentVolumeClaim, storage_class: kube.StorageClass | None, volumes: Mapping[str, PersistentVolume]
-) -> bool:
-    reference = _reference(claim, claim.metadata.name)
-    if wanted := claim.spec.volume_name:
-        volume = volumes.get(wanted)
-        return volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim.spec, reference))
-    return is_made(storage_class) or bool(candidates(volumes.values(), claim.spec, reference))
 
 
 def _new(

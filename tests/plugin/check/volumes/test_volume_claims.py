@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distrain.scheduler.messages import IN_USE, NO_VOLUME, NODE_CONFLICT, NOT_BOUND, OTHER_ZONE
+from distrain.scheduler.messages import IN_USE, NO_VOLUME, NODE_CONFLICT, OTHER_ZONE
 from tests.plugin.check.judging import chart_job, examined, judged
 from tests.plugin.objects import Object, node, pod
 
@@ -38,10 +38,6 @@ def _refusals(*others: Object, **worker: Any) -> list[str | None]:
     job = chart_job(workers=1, worker=worker or _using("data"))
     _, snapshot = examined(job, NODES, [], list(others))
     return [snapshot.refusal(each, job.main) for each in snapshot.nodes]
-
-
-# A volume for claims of another class.
-ELSEWHERE = _volume("w", storageClassName="late")
 
 
 def test_bound_volume_leaves_the_nodes_of_its_zone() -> None:
@@ -104,12 +100,10 @@ def test_volume_elsewhere_is_named_as_the_cause() -> None:
             "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
             id="volume-is-gone",
         ),
-        pytest.param([_claim(), ELSEWHERE], NOT_BOUND, id="no-class-and-no-volume"),
-        pytest.param([_claim(volumeName="v"), ELSEWHERE], NOT_BOUND, id="volume-of-its-own-is-missing"),
         pytest.param(
-            [_claim(volumeName="v"), _volume("v", claimRef={"name": "other", "namespace": "team"})],
-            NOT_BOUND,
-            id="volume-of-its-own-is-another-claims",
+            [_claim(storageClassName="now"), AT_ONCE],
+            "pod has unbound immediate PersistentVolumeClaims",
+            id="not-bound-yet",
         ),
         pytest.param(
             [_claim(storageClassName="none"), AT_ONCE],
@@ -126,20 +120,14 @@ def test_claim_that_holds_pods_back_is_the_reason_on_every_node(others: list[Obj
     assert "data" in answer.next
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        pytest.param([_claim(storageClassName="now"), AT_ONCE], id="class-makes-one"),
-        pytest.param([_claim(), _volume("v", accessModes=["ReadWriteMany"])], id="volume-is-there"),
-        pytest.param([_claim(volumeName="v"), _volume("v")], id="volume-of-its-own-is-there"),
-    ],
-)
-def test_claim_that_is_bound_in_a_moment_keeps_the_job_busy(others: list[Object]) -> None:
+def test_job_whose_claim_is_not_bound_yet_is_to_be_checked_again() -> None:
+    """Such a job is impossible, not busy: it would not start either if all other pods ended."""
+    others = [_claim(storageClassName="now"), AT_ONCE]
+
     answer = judged(chart_job(workers=1, worker=_using("data")), NODES, others=others)
 
-    assert (answer.verdict, [(each.nodes, each.reason) for each in answer.reasons]) == ("busy", [(2, NOT_BOUND)])
-    assert answer.next.startswith("workers: persistent volume claim data is not bound to a volume yet. See `kubectl ")
-    assert answer.next.endswith(", and wait until it is.")
+    assert answer.verdict == "impossible"
+    assert answer.next.endswith("describe pvc data`, and check again once it is bound.")
 
 
 IN_ZONE_2 = [{"matchLabelExpressions": [{"key": ZONE, "values": ["2"]}]}]
