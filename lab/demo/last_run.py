@@ -9,6 +9,7 @@ from lab.demo.site import RELEASE, Site
 from lab.errors import LabError
 
 FOLDERS = ("models", "checkpoints")
+LEFT_RELEASE = f"release {RELEASE}"
 ANOTHER = "set NAMESPACE or S3_BUCKET to another one, or remove it yourself"
 
 
@@ -24,7 +25,7 @@ def left(site: Site) -> list[str]:
     places = [f"{len(found)} files at s3://{site.bucket}/{site.prefix(name)}" for name, found in files.items() if found]
     if places and values is None and not _is_marked(site):
         raise LabError(f"{places[0]} were not made by this demo; {ANOTHER}")
-    return [*([f"release {RELEASE}"] if values is not None else []), *places]
+    return [*([LEFT_RELEASE] if values is not None else []), *places]
 
 
 def remove(site: Site) -> None:
@@ -32,7 +33,7 @@ def remove(site: Site) -> None:
 
     Then mark the bucket's folder as a demo's folder.
     """
-    if left(site):
+    if LEFT_RELEASE in left(site):
         site.helm("uninstall", RELEASE, "--ignore-not-found", "--wait")
     for folder in FOLDERS:
         for key in site.stored(folder):

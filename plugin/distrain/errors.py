@@ -63,7 +63,14 @@ class UnreachableError(DistrainError):
 
 
 class ForbiddenError(UnreachableError):
-    """The cluster answers, but RBAC does not let the user read this resource."""
+    """The cluster answers, but RBAC does not let the user read this resource.
+
+    `right` is the missing right, a verb and a resource, if the API server has named it.
+    """
+
+    def __init__(self, *messages: str, right: tuple[str, str] | None = None) -> None:
+        super().__init__(*messages)
+        self.right = right
 
 
 class NotFoundError(UnreachableError):

@@ -51,17 +51,17 @@ from lab.paths import REPOSITORY
         ),
         pytest.param(
             ["install", "run1", "--timeout", "soon"],
-            '--timeout: "soon" is no duration: write 90s, 10m or 1h30m; see `distrain install --help`',
+            '--timeout: "soon" is no duration; give one such as 90s, 10m or 1h30m; see `distrain install --help`',
             id="duration",
         ),
         pytest.param(
             ["status", "run1", "--wait", "--timeout", "-5s"],
-            '--timeout: "-5s" is no duration: write 90s, 10m or 1h30m; see `distrain status --help`',
+            '--timeout: "-5s" is no duration; give one such as 90s, 10m or 1h30m; see `distrain status --help`',
             id="negative-duration",
         ),
         pytest.param(
             ["logs", "run1", "--tail", "-5"],
-            '--tail: "-5" is no number of lines: write 100; see `distrain logs --help`',
+            '--tail: "-5" is no number of lines; give 0 or more, such as 100; see `distrain logs --help`',
             id="negative-number",
         ),
     ],

@@ -128,7 +128,8 @@ class Found:
             self.killed = f"{rank} was ended by signal {number}"
             self.killed_hard = f"{rank}{worker and ' on ' + worker.split('.')[0]}" if number == "9" else ""
         if MISSED.match(line):
-            self.mpirun = "not found"
+            # The words of the operating system, which the other kinds of jobs report.
+            self.mpirun = words_of(errno.ENOENT)
         elif REFUSED.match(line):
             self.mpirun = "not found, or not executable"
         self.is_forked = self.is_forked or bool(FORKED.match(line))

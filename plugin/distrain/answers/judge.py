@@ -70,7 +70,7 @@ def _is_offline(request: Request) -> bool:
 
 def _described(request: Request, manifest: str | None) -> Described:
     if manifest is not None:
-        return Described(from_manifest(manifest, "--manifest", judges_all=True))
+        return Described(from_manifest(manifest, f"--manifest: {request.options.manifest}", judges_all=True))
     if _is_offline(request):
         return _described_offline(request)
     found = request.new_job(is_release=False)

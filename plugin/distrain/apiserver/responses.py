@@ -131,7 +131,10 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
     if status == 401:
         return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
     if status == 403:
-        return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows {_right(words)}")
+        denied = DENIED.search(words)
+        right = f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"
+        message = f"{what} cannot be read: {words}; ask for a role that allows {right}"
+        return ForbiddenError(message, right=(denied[1], denied[2]) if denied else None)
     # Among the status codes 400 to 499, a retry helps only after 408 (timeout) and 429 (too many requests).
     step = "try again" if status >= 500 or status in (408, 429) else NEXT_STEP
     return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; {step}")
@@ -142,15 +145,6 @@ def no_log(answer: Answer, what: str, server: str) -> DistrainError:
     if answer.status == 400:
         return NoLogError(f"{what}: {_message(bytes(answer.body))}")
     return refusal(answer, what, server)
-
-
-def _right(words: str) -> str:
-    """Return the missing right in the API server's words.
-
-    If the API server's message does not say which right is missing, return `get` and `list`.
-    """
-    denied = DENIED.search(words)
-    return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"
 
 
 def _message(body: bytes) -> str:

@@ -26,13 +26,6 @@ RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*
 LONGEST_NAME = 53
 # A word with one of these endings is a values file, and no name of a release or chart.
 VALUES_FILES = (".yaml", ".yml")
-# Seconds per unit of a duration in Go's syntax.
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
-DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
-# Go's longest duration is 292 years.
-LONGEST_SECONDS = 2.0**63 / 1e9
-# Python refuses to parse a number with thousands of digits, and no count here is that large.
-MOST_DIGITS = 18
 # The values that Go's parser accepts for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Helm has these commands, but this plugin does not. Users may type them here, because other commands have the same name
@@ -289,45 +282,6 @@ def wrong_name(name: str) -> str:
     return "" if is_allowed else words
 
 
-def count(number: str, of: str = "GPUs: write 1 or more") -> int:
-    """Parse a number that must be greater than 0.
-
-    `of` is a part of the error message. It says what is counted, GPUs by default, and shows a valid example.
-    """
-    if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) == 0:
-        raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')
-    return int(number)
-
-
-def total(number: str) -> int:
-    """Parse a number of GPUs, which may be 0."""
-    return 0 if number == "0" else count(number)
-
-
-def workers(number: str) -> int:
-    return count(number, "workers: write 1 or more")
-
-
-def revisions(number: str) -> int:
-    """Parse the number of revisions to keep; 0 means that all are kept."""
-    return 0 if number == "0" else count(number, "revisions: write 10, or 0 for all")
-
-
-def lines(number: str) -> int:
-    """Parse a number of lines, which may be 0."""
-    return 0 if number == "0" else count(number, "lines: write 100")
-
-
-def seconds(duration: str) -> float:
-    """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m. A number without a unit means seconds."""
-    written = f"{duration}s" if re.fullmatch("[0-9]+", duration) else duration.removeprefix("+")
-    parts = re.findall(DURATION, written)
-    found = sum(float(number) * UNITS[unit] for number, unit in parts)
-    if not parts or re.sub(DURATION, "", written) or found > LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
-    return found
-
-
 def goal(text: str) -> str:
     """Parse the goal of `status --for`: Succeeded, Running or step=N."""
     name, has_number, number = text.partition("=")
@@ -383,8 +337,15 @@ def _unknown(word: str, parser: Parser) -> str:
     if word.startswith("-"):
         return f"{word.partition('=')[0]}: there is no such flag" + (meant(word.partition("=")[0], flags) or hint)
     if "--values" in flags and "=" not in word:
-        return f'"{word}": is an unexpected argument; name a values file with -f'
+        return f'"{word}": is an unexpected argument; name a values file with -f{_about_records(word, flags)}'
     return f'"{word}": is an unexpected argument{hint}'
+
+
+def _about_records(word: str, flags: Iterable[str]) -> str:
+    """Return a hint for a user who gives `predict` the name of a release."""
+    if "--record" not in flags or word.endswith(VALUES_FILES):
+        return ""
+    return ", and the record of a run with --record; the command report takes the name of a run"
 
 
 def meant(word: str, choices: Iterable[str]) -> str:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 
 from distrain.command_line.actions import HelmFlag, Timeout, ToHelm, ValueFlag
-from distrain.command_line.arguments import (
-    Group,
-    Parser,
-    dry_run,
-    named,
-    seconds,
-)
+from distrain.command_line.arguments import Group, Parser, dry_run, named
 from distrain.command_line.labels import labels
+from distrain.command_line.numbers import seconds
 
 # The chart is next to the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
 CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))

@@ -1,4 +1,4 @@
-"""Define the arguments of each command. `helptext.py` has the help texts, `arguments.py` the common parser and types.
+"""Define the arguments of each command. `helptext.py` has the help texts, `arguments.py` the common parser.
 
 This module neither runs a command nor imports a command's libraries: `cli.py` imports the module that `command` names.
 """
@@ -11,22 +11,9 @@ import os
 from distrain import __version__
 from distrain.command_line import cloud, flags, helptext, positionals, predict
 from distrain.command_line.actions import GenerateName, OneManifest
-from distrain.command_line.arguments import (
-    Group,
-    Parser,
-    Version,
-    count,
-    endpoint,
-    goal,
-    lines,
-    named,
-    release_name,
-    revisions,
-    seconds,
-    total,
-    workers,
-)
+from distrain.command_line.arguments import Group, Parser, Version, endpoint, goal, named, release_name
 from distrain.command_line.labels import selector
+from distrain.command_line.numbers import count, lines, revisions, seconds, total, workers
 
 TYPE_CHECKING = False  # importing typing is slow, see cli.py
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
-from distrain.command_line.arguments import Parser, count, endpoint, named, seconds, workers
+from distrain.command_line.arguments import Parser, endpoint, named
+from distrain.command_line.numbers import count, seconds, workers
 
 # A run has at most MOST_WORKERS workers. distrain.derive.split has the same constant, but importing that module here
 # would take too long.
@@ -60,25 +61,25 @@ def _positive(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f'"{text}" is no number above 0; write 25 or 0.5')
+        raise argparse.ArgumentTypeError(f'"{text}" is no number above 0; give one such as 25 or 0.5')
     if not SMALLEST <= number <= LARGEST:
-        raise argparse.ArgumentTypeError(f'"{text}" is not from {SMALLEST:g} to {LARGEST:g}; write 25 or 0.5')
+        words = f"is not from {SMALLEST:g} to {LARGEST:g}"
+        raise argparse.ArgumentTypeError(f'"{text}" {words}; give one such as 25 or 0.5')
     return number
 
 
 def _latency(text: str) -> float:
     found = seconds(text)
     if found > LONGEST_HOP:
-        raise argparse.ArgumentTypeError(f'"{text}" is longer than a hop of any network, {LONGEST_HOP:g} s; write 14us')
+        words = f"is longer than a hop of any network, {LONGEST_HOP:g} s"
+        raise argparse.ArgumentTypeError(f'"{text}" {words}; give one such as 14us')
     return found
 
 
 def _workers(text: str) -> int:
     number = workers(text)
     if number > MOST_WORKERS:
-        raise argparse.ArgumentTypeError(
-            f"{number} workers are more than a run may have; write {MOST_WORKERS} or fewer"
-        )
+        raise argparse.ArgumentTypeError(f"{number} workers are more than a run may have; give {MOST_WORKERS} or fewer")
     return number
 
 
@@ -87,19 +88,19 @@ def _mebibytes(text: str) -> int:
 
 
 def _samples(text: str) -> int:
-    return _count(text, "samples: write 1281167")
+    return _count(text, "samples", 1281167)
 
 
 def _parameters(text: str) -> int:
-    return _count(text, "parameters: write 110000000")
+    return _count(text, "parameters", 110000000)
 
 
 def _batch(text: str) -> int:
-    return _count(text, "samples: write 64")
+    return _count(text, "samples", 64)
 
 
-def _count(text: str, of: str) -> int:
-    number = count(text, of)
+def _count(text: str, of: str, example: int) -> int:
+    number = count(text, of, example)
     if number > LARGEST_COUNT:
-        raise argparse.ArgumentTypeError(f'"{text}" is above {LARGEST_COUNT}; it is no number of {of}')
+        raise argparse.ArgumentTypeError(f'"{text}" is above {LARGEST_COUNT}; give a number of {of} such as {example}')
     return number

@@ -54,7 +54,7 @@ class Logs:
         from distrain.status.sources import Lists, Unread, selector_of
 
         source = Lists(self._cluster, self._cluster.target.namespace, selector_of(self._name))
-        found = look(source, unread := Unread())
+        found = look(source, unread := Unread(), self._cluster.target.helm_flags)
         if not found.objects and not (self._options.follow and is_being_replaced(self._cluster, self._name)):
             raise ValuesError(absence(self._cluster, self._name))
         self._tell_unread(source, unread)

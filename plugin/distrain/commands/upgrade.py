@@ -9,6 +9,7 @@ from distrain import console
 from distrain.changes.change import all_values, change, current_release
 from distrain.changes.creation import create
 from distrain.changes.owned import chart_version, source_of
+from distrain.errors import RefusedError
 from distrain.helm.program import Source
 from distrain.release.current import Current, owned_job
 from distrain.release.size import Values, reused
@@ -34,7 +35,12 @@ def run(options: argparse.Namespace) -> int:
             return create(request)
         if status and status.word == "uninstalled":
             return create(request, uninstalled=status.revision)
-    current = current_release(request, lambda _: helm.given_values(source))
+    try:
+        current = current_release(request, lambda _: helm.given_values(source))
+    except RefusedError:
+        # If Helm cannot read the values either, the error is about them: the user mends the file first.
+        helm.given_values(source)
+        raise
     return change(request, current, _reusing(request, current))
 
 

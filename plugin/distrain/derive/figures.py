@@ -18,6 +18,8 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 TRAINER = "distrain_trainer"
+# The trainer's argument --data for data that the trainer makes itself.
+SYNTHETIC = "synthetic"
 # These are assumptions for estimated times: the network bandwidth between common cloud nodes in bits/s, and the speed
 # of a copy to host memory in bytes/s.
 BANDWIDTH = 25e9
@@ -46,7 +48,8 @@ class Trainer(Struct, frozen=True):
     """The trainer's arguments, named as in the trainer's class Config.
 
     `kvstore` is MXNet's. `scaling` says how the learning rate grows with the batch size: linear, sqrt or none.
-    `is_usual` means that the data has the model's default image shape and number of classes.
+    `is_usual` means that the arguments set neither the image size nor the number of classes. Unless the data is
+    synthetic, both may still differ from the model's default, because the trainer reads them from the data.
     """
 
     framework: str
@@ -61,9 +64,11 @@ class Trainer(Struct, frozen=True):
     scaling: str
     kvstore: str
     is_usual: bool
+    is_synthetic: bool
 
     @property
     def parameters(self) -> int | None:
+        """Return the trainable parameters for the model's default image shape and number of classes, if they apply."""
         return describe(self.model).parameters.get(self.framework) if self.is_usual else None
 
 
@@ -100,6 +105,7 @@ def trainer_of(job: Job) -> Trainer | None:
             scaling=_scaling(told.get("rate-scaling", "auto"), told["optimizer"]),
             kvstore=told.get("kvstore", ""),
             is_usual=not {"image-size", "classes"} & set(told),
+            is_synthetic=told.get("data") == SYNTHETIC,
         )
     except ValueError as error:
         raise ValuesError(f"trainer.extraArgs: {error}; give this argument a number") from error
@@ -171,8 +177,8 @@ def _of_gradients(size: Size, trainer: Trainer) -> Iterator[Figure]:
     size_of_all = formulas.gradient_bytes(trainer.parameters)
     model = describe(trainer.model)
     counted = f"{trainer.parameters / 1e6:.4g} million parameters"
-    images = f"{'x'.join(map(str, model.shape))}, {model.classes} classes"
-    yield "gradients", f"K = {_bytes(size_of_all)} = 4 bytes x {counted} ({images})"
+    told = f" ({model.usual_data})" if trainer.is_synthetic else f", if the data has {model.usual_data}"
+    yield "gradients", f"K = {_bytes(size_of_all)} = 4 bytes x {counted}{told}"
     if size.ranks > 1:
         yield from _traffic(size, size_of_all)
     if size.workers > 1:

@@ -54,6 +54,11 @@ class Model(Struct, frozen=True):
     training: Training
     p100_images_per_second: float | None
 
+    @property
+    def usual_data(self) -> str:
+        """Return a text such as "images of 28x28x1 and 10 classes"."""
+        return f"images of {'x'.join(map(str, self.shape))} and {self.classes} classes"
+
 
 def describe(name: str) -> Model:
     """Return the description of a model that distrain includes.

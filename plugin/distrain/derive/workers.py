@@ -193,8 +193,8 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
     found = " or ".join(f"{split.total} ({split})" for split in nearest(total, limits, room.may_fit))
     if any(splits(total, limits)):
         most = counted(room.largest, "GPU")
-        workers = f"gpus: workers with {counted(total, 'GPU')} in total"
-        head = f"{workers} do not fit on the nodes, which have at most {most} each"
+        # These words are also right for a cluster with a single node.
+        head = f"gpus: workers with {counted(total, 'GPU')} in total do not fit: no node has more than {most}"
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
     odd = f"gpus: {total} cannot be divided evenly {_among(limits)}"
     if not found:

@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 from distrain import __version__, kube
 from distrain.admission.pod_security import LEVEL
 from distrain.doctor import gpus, needs, operators, rights
-from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, WARNING, Finding, some
+from distrain.doctor.findings import ABSENT, LEFT, MISSING, OK, UNKNOWN, WARNING, Finding, some
 from distrain.doctor.rights import Purpose
 from distrain.doctor.survey import Survey, Unread
 from distrain.helm.program import OLDEST as OLDEST_HELM
@@ -65,7 +65,7 @@ class Diagnosis(Struct, frozen=True):
     @property
     def jobs(self) -> list[Finding]:
         """Return the findings about all kinds of jobs, except kinds that certainly cannot run."""
-        return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
+        return [found for found in self.findings if found.section == "jobs" and found.state not in (ABSENT, MISSING)]
 
     @property
     def obstacles(self) -> list[Finding]:
@@ -166,14 +166,14 @@ def _storage(survey: Survey) -> list[Finding]:
         return [Finding("storage", name, UNKNOWN, classes.why) for name in ("default class", "ReadWriteMany")]
     default = [item for item in classes if (item.metadata.annotations or {}).get(DEFAULT_CLASS) == "true"]
     shared = [item for item in classes if item.provisioner.endswith(SHARED)]
-    name_it = "name a class in each claim"
-    use_s3 = "data that all workers read, and checkpoints, go to S3, or install a provisioner such as csi-driver-nfs"
+    name_it = "needed only for claims that name no class"
+    use_s3 = "needed only for data and checkpoints on a volume: use S3, or install a provisioner such as csi-driver-nfs"
     return [_classes("default class", default, "there is none", name_it), _classes("ReadWriteMany", shared, "", use_s3)]
 
 
 def _classes(name: str, classes: Sequence[kube.StorageClass], nothing: str, then: str) -> Finding:
     if not classes:
-        return Finding("storage", name, MISSING, nothing or "no class has a provisioner known for it", then)
+        return Finding("storage", name, ABSENT, nothing or "no class has a provisioner known for it", then)
     words = [f"{item.metadata.name} ({item.provisioner})" for item in classes]
     return Finding("storage", name, OK, some(words), details={"classes": [item.metadata.name for item in classes]})
 
@@ -276,7 +276,7 @@ def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tu
     details = {"versions": [*versions]}
     if kind != PLAIN and not versions:
         install = f"install {operators.operator_of(kind, [])}"
-        return Finding("jobs", kind.name, MISSING, "not served", install, details=details)
+        return Finding("jobs", kind.name, ABSENT, "not served", install, details=details)
     served = ", ".join(versions) or "Kubernetes' own Jobs"
     needs = [("rights", rights.installing(kind.name))]
     if kind != PLAIN:

@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from distrain.workload.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
+# Marks a part that the cluster does not have and that only some jobs need. A healthy cluster may be without it.
+ABSENT = "absent"
 # Marks a job or pod that still runs although its release no longer exists.
 LEFT = "left"
 # Marks a value of the run that the cluster accepts, but that harms the run.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from distrain import kube
 from distrain.check.cluster_state import ClusterState
-from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, counted, some
+from distrain.doctor.findings import ABSENT, MISSING, OK, UNKNOWN, Finding, counted, some
 from distrain.doctor.survey import Survey, Unread
 from distrain.kube.gpus import GPU
 from distrain.kube.quantities import allocatable
@@ -67,7 +67,7 @@ def _gpus(nodes: Sequence[kube.Node], state: ClusterState | Unread) -> list[Find
         return []
     if not groups:
         words = "no node offers any"
-        return [Finding(SECTION, "GPUs", MISSING, words, "add GPU nodes, or train on CPUs with workers.gpus=0")]
+        return [Finding(SECTION, "GPUs", ABSENT, words, "add GPU nodes, or train on CPUs with workers.gpus=0")]
     return [_group(resource, model, groups[resource, model], state) for resource, model in sorted(groups)]
 
 

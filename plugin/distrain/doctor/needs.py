@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from distrain.doctor import operators
-from distrain.doctor.findings import MISSING, WARNING, Finding
+from distrain.doctor.findings import ABSENT, MISSING, WARNING, Finding
 from distrain.workload.gang_schedulers import BY_VALUE
 from distrain.workload.kinds import PLAIN
 from distrain.workload.manifest import Job
@@ -17,7 +17,7 @@ def findings(values: Mapping[str, Any], job: Job, others: Sequence[Finding]) -> 
 
     `others` are findings about the cluster.
     """
-    missing = {(each.section, each.name): each for each in others if each.state == MISSING}
+    missing = {(each.section, each.name): each for each in others if each.state in (ABSENT, MISSING)}
     return [*_of_kind(job, missing), *_of_gang(values, missing)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
-from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding
+from distrain.doctor.findings import ABSENT, MISSING, OK, UNKNOWN, Finding
 from distrain.doctor.survey import Survey, Unread
 from distrain.workload.kinds import FACTS, KUBEFLOW, VERSIONS, Kind
 from distrain.workload.wording import listed
@@ -40,26 +40,26 @@ def _kubeflow(name: str) -> Operator:
     # Another kind of job may need an older release of the operator.
     newest = next(install for install in INSTALLS if install and install.operator == name)
     brought = listed([kind.name for kind in KINDS if kind.install == newest])
-    return Operator(name, own, (name,), f"for {brought} install {newest.release} ({newest.url})")
+    return Operator(name, own, (name,), f"needed only for {brought}: install {newest.release} ({newest.url})")
 
 
 OPERATORS = (
     *map(_kubeflow, FACTS.operators),
-    Operator("kueue", ("kueue.x-k8s.io/*/LocalQueue",), ("kueue",), "needed for gang.scheduler=kueue alone"),
+    Operator("kueue", ("kueue.x-k8s.io/*/LocalQueue",), ("kueue",), "needed only for gang.scheduler=kueue"),
     Operator(
         "scheduler-plugins",
         ("scheduling.x-k8s.io/*/PodGroup",),
         ("scheduler-plugins/kube-scheduler",),
-        "needed for gang.scheduler=scheduler-plugins alone",
+        "needed only for gang.scheduler=scheduler-plugins",
     ),
     Operator(
-        "volcano", ("scheduling.volcano.sh/*/PodGroup",), ("vc-scheduler",), "needed for gang.scheduler=volcano alone"
+        "volcano", ("scheduling.volcano.sh/*/PodGroup",), ("vc-scheduler",), "needed only for gang.scheduler=volcano"
     ),
     Operator(
         "prometheus-operator",
         ("monitoring.coreos.com/v1/PodMonitor",),
         ("prometheus-operator",),
-        "needed for monitoring.podMonitor=true alone",
+        "needed only for monitoring.podMonitor=true",
     ),
 )
 GROUPS = tuple(dict.fromkeys(kind.split("/")[0] for operator in OPERATORS for kind in operator.kinds))
@@ -97,7 +97,7 @@ def findings(survey: Survey) -> list[Finding]:
 def _finding(operator: Operator, survey: Survey, served: Sequence[str]) -> Finding:
     apis, deployments = _of(operator, served), survey.deployments
     if not apis:
-        return Finding(SECTION, operator.name, MISSING, "none of its APIs is served", operator.without)
+        return Finding(SECTION, operator.name, ABSENT, "none of its APIs is served", operator.without)
     serves = f"serves {', '.join(' '.join(reversed(api.split('/')[1:])) for api in apis)}"
     details = {"apis": apis}
     if isinstance(deployments, Unread):

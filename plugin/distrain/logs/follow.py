@@ -78,7 +78,7 @@ class Following:
         self._cluster.hurry()
         while True:
             try:
-                found = look(source, Unread())
+                found = look(source, Unread(), self._cluster.target.helm_flags)
             except UnreachableError as error:
                 silence.begin(error)
                 if isinstance(error, ForbiddenError) or not source.has_answered or silence.seconds > MOST_SILENCE:

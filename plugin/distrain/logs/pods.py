@@ -41,14 +41,14 @@ class Look(Struct, frozen=True):
         return bool(self.objects) and main_role(self) == WORKER
 
 
-def look(source: Source, unread: Unread) -> Look:
+def look(source: Source, unread: Unread, helm_flags: str) -> Look:
     """Return the run of this release. If the release has no job in the cluster, the returned Look has no objects.
 
-    Raise ForbiddenError if the user has no permission to read any job.
+    Raise ForbiddenError if the user has no permission to read any job; `helm_flags` are for the command in its message.
     """
     jobs = source.jobs(unread)
     if not jobs and unread:
-        raise ForbiddenError(*unread)
+        raise ForbiddenError(*unread.lines(helm_flags))
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
     # When a Plain job is deleted, the Job that created its SSH key may remain.

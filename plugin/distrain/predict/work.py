@@ -20,7 +20,7 @@ class Work(Struct, frozen=True):
     """What a run computes and exchanges in a step, and how long the run is.
 
     `samples` is the number of samples in the whole run, or None if it is unknown. `steps` is None unless the values set
-    a number of steps. `notes` describe what is assumed about the length.
+    a number of steps. `notes` describe what is assumed about the data.
     """
 
     model: str
@@ -67,7 +67,9 @@ def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stat
     steps = trainer.steps if trainer and stated.samples is None else None
     in_steps = (steps or 0) * size.ranks * batch
     samples = stated.samples or _samples(trainer, described, stated.epoch_samples, in_steps)
-    is_assumed = samples and not (stated.samples or in_steps or stated.epoch_samples)
+    notes = _of_usual_images(trainer, described, stated)
+    if samples and not (stated.samples or in_steps or stated.epoch_samples):
+        notes += _of_usual_length(described.data_set)
     return Work(
         model,
         framework,
@@ -80,7 +82,7 @@ def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stat
         steps,
         samples,
         described.p100_images_per_second if trainer and trainer.is_usual else None,
-        (_of_usual_data(described.data_set),) if is_assumed and described.data_set else (),
+        notes,
     )
 
 
@@ -114,6 +116,16 @@ def _samples(trainer: Trainer | None, described: models.Model, recorded: int | N
     return trainer.epochs * each if each else None
 
 
-def _of_usual_data(data: models.DataSet) -> str:
+def _of_usual_images(trainer: Trainer | None, model: models.Model, stated: Stated) -> tuple[str, ...]:
+    """Return a note if the gradients are those of the model's usual images, but other data changes their size."""
+    if trainer is None or trainer.is_synthetic or stated.parameters or stated.recorded:
+        return ()
+    words = f"the data is assumed to have {model.usual_data}"
+    return (f"gradients: {words}; give --record or --parameters if this is wrong",)
+
+
+def _of_usual_length(data: models.DataSet | None) -> tuple[str, ...]:
+    if data is None:
+        return ()
     words = f"the data is assumed to be {data.name}, {data.samples:,} samples per epoch"
-    return f"length: {words}; give --samples if this is wrong"
+    return (f"length: {words}; give --samples if this is wrong",)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.workload.documents import HOOK
 from distrain.workload.kinds import KINDS
-from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
+from distrain.workload.manifest import KEYGEN, MASTER, ROLE_LABEL, WORKER, Job, PodRole
 
 # The logs and termination messages of these roles say most about a job.
 LAUNCHER = "launcher"
@@ -62,7 +63,7 @@ def has_succeeded(found: JobState) -> bool:
 
 def progress(found: JobState, job: Job) -> str:
     """Return one line with the number of running pods, and the reason why the first waiting pod is waiting."""
-    line = ", ".join(_how_many(found.pods, role, role is job.main) for role in reversed(lasting(job)))
+    line = ", ".join(_how_many(found.pods, roles, job.main) for roles in counted_together(job))
     if not found.pods:
         return f"{line}; no pod yet{last_warning(found)}"
     waiting = next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), "")
@@ -72,6 +73,22 @@ def progress(found: JobState, job: Job) -> str:
 def lasting(job: Job) -> list[PodRole]:
     """Return the roles whose pods exist for as long as the job runs."""
     return [role for role in job.roles if role.name != KEYGEN]
+
+
+def counted_together(job: Job) -> list[list[PodRole]]:
+    """Return the lasting roles in groups that messages count together: workers and Master, then each other role.
+
+    The value workers.replicas includes the Master, too.
+    """
+    roles = [*reversed(lasting(job))]
+    ranks = [role for role in roles if role.name in (WORKER, MASTER)]
+    return [*([ranks] if ranks else []), *([role] for role in roles if role not in ranks)]
+
+
+def pods_of(roles: Sequence[PodRole]) -> str:
+    """Return the number of pods of a group in words. A Master counts as a worker."""
+    named = replace(roles[0], name=WORKER) if roles[0].name == MASTER else roles[0]
+    return named.pods(sum(role.replicas for role in roles))
 
 
 def lacks_pods(pods: Iterable[kube.Pod], job: Job) -> bool:
@@ -161,12 +178,12 @@ def last_warning(found: JobState) -> str:
     return f": {words[-1]}" if words else ""
 
 
-def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
-    number = running(pods, role)
-    if role.replicas == 1 and not main:
+def _how_many(pods: Sequence[kube.Pod], roles: Sequence[PodRole], main: PodRole) -> str:
+    number, role = sum(running(pods, each) for each in roles), roles[0]
+    if role.replicas == 1 and role is not main:
         return f"{role.name} {'running' if number else 'waiting'}"
-    more = number - role.replicas
-    words = f"{number - max(more, 0)} of {role.pods(role.replicas)} running"
+    more = number - sum(each.replicas for each in roles)
+    words = f"{number - max(more, 0)} of {pods_of(roles)} running"
     return f"{words} ({more} more to end)" if more > 0 else words
 
 

@@ -19,9 +19,10 @@ from distrain.progress.start import (
     JobState,
     Log,
     condition,
+    counted_together,
     has_started,
-    lasting,
     own_pods,
+    pods_of,
     progress,
     shortened,
     unschedulable,
@@ -117,7 +118,7 @@ def _reached(found: JobState, followed: Followed, steady: Steady, now: float) ->
 
 
 def _all_pods(job: Job) -> str:
-    return listed([role.pods(role.replicas) for role in reversed(lasting(job))])
+    return listed([pods_of(roles) for roles in counted_together(job)])
 
 
 def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:

@@ -28,18 +28,24 @@ def byte_unit(number: float) -> Unit:
     return next((unit for unit in BYTES if number >= unit.size), BYTES[-1])
 
 
-def amount(number: float) -> str:
+def amount(number: float, unit: Unit | None = None) -> str:
     """Return a number of bytes as a text with its unit."""
-    unit = byte_unit(number)
+    unit = unit or byte_unit(number)
     return f"{short(number / unit.size)} {unit.name}"
 
 
 def duration(seconds: float | None, unit: Unit | None = None) -> str:
-    """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if the duration is unknown."""
+    """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if the duration is unknown.
+
+    All cells of a table's column get the same `unit`. Without `unit`, the duration has 3 digits.
+    """
     if seconds is None:
         return ""
-    unit = unit or time_unit(abs(seconds))
-    return f"{short(seconds / unit.size)} {unit.name}"
+    if unit:
+        return f"{short(seconds / unit.size)} {unit.name}"
+    unit = time_unit(abs(seconds))
+    number = seconds / unit.size
+    return f"{short(number) if number >= 100 else f'{number:.3g}'} {unit.name}"
 
 
 def counted(number: int, name: str) -> str:

@@ -12,7 +12,6 @@ from distrain import __version__
 from distrain.report import plot, summary
 from distrain.report.figures import Run
 from distrain.report.panels import MOST_ROWS, Panel
-from distrain.report.summary import in_short
 
 TEMPLATE = "page.html"
 
@@ -38,9 +37,8 @@ def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
 
 
 def png(runs: Sequence[Run], panels: Sequence[Panel]) -> bytes:
-    if len(runs) == 1:
-        return plot.png(panels, in_short(runs[0]), title(runs))
-    return plot.png(panels, [line for run in runs for line in summary.in_two_lines(run)], title(runs))
+    facts = summary.in_short(runs[0]) if len(runs) == 1 else summary.of_several(runs)
+    return plot.png(panels, facts, title(runs))
 
 
 def title(runs: Sequence[Run]) -> str:

@@ -315,14 +315,14 @@ def _step(runs: Sequence[Run]) -> Panel:
     bars, rows = list[Bar](), list[tuple[str, ...]]()
     for run, ranks, times in found:
         size = numbers.counted(ranks, "rank") if ranks else "all"
-        of_all = [_parts(times)[name] for name in names]
-        parts = tuple(None if part is None else part / times.steps for part in of_all)
+        parts = tuple(part and part / times.steps for part in map(_parts(times).get, names))
         bars.append(Bar(size if len(runs) == 1 else f"{run.label}, {size}", parts))
-        lengths = ("" if part is None else numbers.duration(part) for part in parts)
-        rows.append((run.label, f"{ranks or '?'}", *lengths, *_shares(of_all, times.seconds)))
     shown = numbers.spread(bars, 12)
     largest = max(shown, key=lambda bar: bar.length)
     unit = numbers.time_unit(largest.length)
+    for (run, ranks, _), bar in zip(found, bars, strict=True):
+        lengths = (numbers.duration(part, unit) for part in bar.parts)
+        rows.append((run.label, f"{ranks or '?'}", *lengths, *_shares(bar)))
     scaled = tuple(Bar(bar.label, tuple(part and part / unit.size for part in bar.parts)) for bar in shown)
     words = f"{largest.label}: a step takes {numbers.duration(largest.length)}, {_largest_share(largest, names)}."
     words += _words_of_communication(names)
@@ -349,9 +349,9 @@ def _names_of_parts(found: Iterable[Times]) -> tuple[str, ...]:
     return tuple(name for name in PARTS if name in known)
 
 
-def _shares(parts: Sequence[float | None], seconds: float) -> Iterator[str]:
-    for part in parts:
-        yield f"{100 * part / seconds:.1f} %" if part is not None and seconds else ""
+def _shares(bar: Bar) -> Iterator[str]:
+    for part in bar.parts:
+        yield f"{100 * part / bar.length:.1f} %" if part is not None and bar.length else ""
 
 
 def _largest_share(bar: Bar, names: Sequence[str]) -> str:
@@ -376,6 +376,7 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
     # Whatever the number of ranks is, a rank sends less than 2K bytes per step, where K is the size of the gradients.
     unit = numbers.byte_unit(max(2 * figures[0].size for figures in found.values()))
     most = max((each for figures in found.values() for each in figures), key=lambda each: each.ranks)
+    of_rate = numbers.byte_unit(max(each.bytes_per_second or 0 for figures in found.values() for each in figures))
     series = []
     for number, figures in found.items():
         label = runs[number].label
@@ -383,9 +384,9 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
         kept = numbers.spread(places, MOST_MARKS // len(runs))
         series.append(Series(label, number, tuple(kept), is_points=True))
         for each in figures:
-            per_second = "" if each.bytes_per_second is None else f"{numbers.amount(each.bytes_per_second)}/s"
-            sent = numbers.amount(each.bytes_per_step)
-            rows.append((label, f"{each.ranks:,}", numbers.amount(each.size), sent, per_second))
+            sent = (numbers.amount(number, unit) for number in (each.size, each.bytes_per_step))
+            per_second = "" if each.bytes_per_second is None else f"{numbers.amount(each.bytes_per_second, of_rate)}/s"
+            rows.append((label, f"{each.ranks:,}", *sent, per_second))
     for size in sorted({figures[0].size for figures in found.values()}):
         curve = tuple((n, all_reduce_bytes(size, n) / unit.size) for n in numbers.steps_to(2 * most.ranks))
         series.append(Series(f"2(N-1)K/N, K = {numbers.amount(size)}", -1, curve, is_ideal=True))

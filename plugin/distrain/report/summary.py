@@ -18,6 +18,8 @@ MOST_VALUES = 200
 LONGEST_NAME = 100
 # At most LONGEST_LINE characters fit beside a plot of the PNG.
 LONGEST_LINE = 60
+# Of more runs than this, the PNG has room for only two lines each.
+MOST_IN_SHORT = 3
 
 
 class Row(NamedTuple):
@@ -154,22 +156,27 @@ def _flat(found: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
             yield path, texts.of_value(path, value)
 
 
-def in_two_lines(run: Run) -> list[str]:
-    """Return the most important facts about one of several runs, for the PNG."""
+def of_several(runs: Sequence[Run]) -> list[str]:
+    """Return the most important facts about several runs as short lines, for the PNG.
+
+    A long fact continues in a second line if all runs then have a place.
+    """
+    most = 2 if len(runs) <= MOST_IN_SHORT else 1
+    return [part for run in runs for line in _important(run) for part in _wrapped(line, most)]
+
+
+def _important(run: Run) -> Iterator[str]:
     known = dict(_facts(run))
     figures = [f"{name} {known[name]}" for name in ("ranks", "last loss", "mean throughput") if name in known]
-    return _fitted([f"{run.label}: {known['end']}", f"    {', '.join(figures)}"])
+    yield f"{run.label}: {known['end']}"
+    yield f"    {', '.join(figures)}"
 
 
 def in_short(run: Run) -> list[str]:
     """Return the facts about a single run as short lines, for the PNG. A long fact continues in a second line."""
     lines = (f"{name}: {words}" for name, words in _facts(run) if name not in ("record", "clocks", "events"))
-    return [part for line in lines for part in _in_two(line)]
+    return [part for line in lines for part in _wrapped(line, 2)]
 
 
-def _in_two(line: str) -> list[str]:
-    return textwrap.wrap(line, LONGEST_LINE, subsequent_indent="    ", max_lines=2, placeholder=" ...")
-
-
-def _fitted(lines: Sequence[str]) -> list[str]:
-    return [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 3]}..." for line in lines]
+def _wrapped(line: str, most: int) -> list[str]:
+    return textwrap.wrap(line, LONGEST_LINE, subsequent_indent="    ", max_lines=most, placeholder=" ...")

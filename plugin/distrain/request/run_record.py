@@ -73,7 +73,7 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
     except NoPlaceError:
         return Found()
     except DistrainError as error:
-        return _unread(_with_flag(error.messages[0]))
+        return _unread(_with_flag(error))
     return _found(*found) if found else _unread(f"Helm has no release {release}; {example}")
 
 
@@ -97,7 +97,14 @@ def _unread(words: str) -> Found:
     return Found(words=f"the run's record: {words}")
 
 
-def _with_flag(message: str) -> str:
-    """Return the message. If the message names no flag, add that --record names another location."""
+def _with_flag(error: DistrainError) -> str:
+    """Return the error's message. Unless it names a flag, add that --record names another location.
+
+    Another location does not help if the plugin lacks a library, or S3 the user's keys or certificates.
+    """
+    from distrain.record.libraries import LibraryError
+
+    message = error.messages[0]
+    needs_more = isinstance(error, LibraryError) or "AWS_" in message
     has_flag = " --record" in message or " --endpoint" in message
-    return message if has_flag else f"{message}, or name its location with --record"
+    return message if has_flag or needs_more else f"{message}, or name its location with --record"

@@ -20,7 +20,7 @@ from distrain.progress.logs import LINES, PHASES
 from distrain.progress.newest import later
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import statuses
-from distrain.progress.steps import PROGRESS, Checkpoint, Progress, last_checkpoint, lines_of
+from distrain.progress.steps import PROGRESS, SAVED, Checkpoint, Progress, after_last_step, last_checkpoint, lines_of
 
 # distrain-launch logs this line after the number of workers has changed.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
@@ -182,12 +182,12 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
     age = _age(last_time(log), now)
     is_old = age is not None and age >= freshness(log)
     left = last.eta_seconds
-    saved = last_checkpoint(log.text, last)
+    saved, beyond = last_checkpoint(log.text, last), _saved_beyond(last, log)
     eta = None if is_old or left is None or left < 0 else left - (age or 0)
     return Figures(
-        step=last.step,
+        step=beyond[0] if beyond else last.step,
         steps=last.steps if last.steps and last.steps > 0 else None,
-        step_age_seconds=age,
+        step_age_seconds=_age(beyond[1], now) if beyond else age,
         epoch=last.epoch,
         epochs=last.epochs,
         images_per_second=None if is_old else last.images_per_second,
@@ -200,6 +200,18 @@ def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
         restarts=counted.restarts,
         rescales=counted.rescales,
     )
+
+
+def _saved_beyond(last: Progress, log: TimedLog) -> tuple[int, float | None] | None:
+    """Return the step and the time of the last checkpoint if it is at a later step than the last step line.
+
+    The trainer saves a checkpoint at the step at which it stops, but writes no step line there.
+    """
+    after = after_last_step(log.text)
+    found = next((each for each in reversed(list(SAVED.finditer(after))) if each[1]), None)
+    if found is None or int(found[3]) <= last.step:
+        return None
+    return int(found[3]), log.time_at(len(log.text) - len(after) + found.start())
 
 
 def _saved_at(checkpoint: Checkpoint, log: TimedLog) -> float | None:

@@ -49,7 +49,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:
-        raise ForbiddenError(*unread)
+        raise ForbiddenError(*unread.lines(cluster.target.helm_flags))
     before = len(unread)
     pods = source.pods(unread)
     has_pods = len(unread) == before
@@ -63,12 +63,12 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
             run[1].append(pod)
 
     def explain(key: tuple[str, str]) -> Observed:
-        plain = replace(_plain(key, *by_run[key], unread), has_pods=has_pods)
+        plain = replace(_plain(key, *by_run[key]), has_pods=has_pods)
         return _explained(cluster, plain, Unread(unread))
 
     if len(by_run) > EXPLAINED_RUNS:
-        plain = [_plain(key, *by_run[key], unread) for key in sorted(by_run)]
-        return [replace(each, has_pods=has_pods, has_logs=False) for each in plain]
+        plain, lines = [_plain(key, *by_run[key]) for key in sorted(by_run)], unread.lines(cluster.target.helm_flags)
+        return [replace(each, has_pods=has_pods, has_logs=False, unread=tuple(lines)) for each in plain]
     return _at_once(explain, sorted(by_run))
 
 
@@ -94,12 +94,12 @@ def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
     return [results[number] for number in range(len(items))]
 
 
-def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread) -> Observed:
+def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod]) -> Observed:
     """Return a run without its logs, events and queues."""
     present, replaced = of_present(objects)
     states = [workload for _, workload in present]
     own, leaving = own_pods(states, pods), leaving_pods(states, pods)
-    return Observed(key[1], key[0], present, own, leaving, replaced=replaced, unread=tuple(unread))
+    return Observed(key[1], key[0], present, own, leaving, replaced=replaced)
 
 
 def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
@@ -115,7 +115,8 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     claims = [] if ended else claims_of(cluster, namespace, plain.pods, unread)
     told = [_read_log(*each, unread) for each in zip(asked, speakers, strict=True)]
     speakers, told = _newest_first(speakers, told)
-    seen = replace(plain, events=events, speakers=speakers, logs=told, held=held, claims=claims, unread=tuple(unread))
+    lines = tuple(unread.lines(cluster.target.helm_flags))
+    seen = replace(plain, events=events, speakers=speakers, logs=told, held=held, claims=claims, unread=lines)
     return seen if ended else _with_tails(cluster, seen)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from distrain.progress.start import one_line, shortened
 from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
@@ -51,21 +53,28 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return two lines of the record: the `start` line of the process that made the last step, and that step's line.
+    """Return two lines of the record: the last `step` line, preceded by the `start` line of its process.
 
-    If the program was started again later, but from an earlier step, return this later `start` line, and a line for the
-    step from which it started, because the run has to repeat the steps after that.
+    A checkpoint or the end may be at a later step than the last `step` line, which then gets this step and time. If the
+    program was started again later, but from an earlier step, return this later `start` line, and a line for the step
+    from which it started, because the run has to repeat the steps after that.
     """
     start = made_by = Line(event="start")
     step = Line(event="step")
     for line in record.lines:
         if line.event == "start":
             start = line
-        elif line.event == "step":
+        if line.event == "step":
             made_by, step = start, line
-    if start != made_by and start.step is not None and step.step is not None and start.step < step.step:
-        return start, Line(event="step", step=start.step, unix_seconds=start.unix_seconds)
+        elif line.event == "start" and _is_before(line, step):
+            made_by, step = start, Line(event="step", step=line.step, unix_seconds=line.unix_seconds)
+        elif line.event in ("checkpoint", "end") and _is_before(step, line):
+            step = replace(step, step=line.step, unix_seconds=line.unix_seconds)
     return made_by, step
+
+
+def _is_before(one: Line, other: Line) -> bool:
+    return one.step is not None and other.step is not None and one.step < other.step
 
 
 def other_job(record: Record, name: str) -> str:

@@ -20,11 +20,12 @@ from distrain.progress.steps import seconds_since
 from distrain.record.read import Record
 from distrain.redact import redact
 from distrain.status import recorded
+from distrain.status.causes.failing import last_failure
 from distrain.status.causes.reasons import Evidence, Place, Reason, reason_of, split
 from distrain.status.causes.stalled import Ranks, cause_of
 from distrain.status.causes.unscheduled import Claim
 from distrain.status.facts import RANKS, facts_of, is_ready, tells_steps, without_pods, workers_ready
-from distrain.status.figures import Figures, TimedLog, clock, figures, last_step
+from distrain.status.figures import Figures, TimedLog, clock, figures, last_step, last_time
 from distrain.status.phase import Facts, Phase, Word, decide
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
@@ -238,11 +239,17 @@ def ranks_of(seen: Observed, logs: Sequence[TimedLog], job: Job) -> Ranks:
 
 
 def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now: float, place: Place) -> Cause | None:
-    """Return why a run makes no steps. Return None if it makes steps, or if its program logs none."""
-    if (facts.trained is None and not facts.tells_steps) or any(pod.status.phase != RUNS for pod in seen.speakers):
-        return None
+    """Return why a run makes no steps, or how its program has failed since the last step. Return None otherwise.
+
+    If the program logs no steps, only its failures are known.
+    """
     ranks = ranks_of(seen, logs, job)
-    return cause_of(ranks, clock(ranks.first, now), place.last_lines)
+    time, has_steps = clock(ranks.first, now), facts.trained is not None or facts.tells_steps
+    all_run = all(pod.status.phase == RUNS for pod in seen.speakers)
+    if has_steps and all_run and (stalled := cause_of(ranks, time, place.last_lines)):
+        return stalled
+    reason = split(last_failure(ranks, last_time(ranks.first), time, place.kubectl_flags))
+    return Cause(reason.why, reason.next) if reason.why else None
 
 
 def _shown(told: Figures, phase: Phase) -> Figures:

@@ -20,6 +20,7 @@ from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KUBEFLOW
 from distrain.workload.live_job import LiveObject
 from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
+from distrain.workload.wording import listed
 
 # While a run is watched, the API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 60.0
@@ -29,7 +30,25 @@ Versions = Mapping[str, str]
 
 
 class Unread(list[str]):
-    """Has one line for each thing that the user has no permission to read."""
+    """Has one line for each thing that the user has no permission to read.
+
+    `rights` has the missing right, a verb and a resource, of each line for which it is known.
+    """
+
+    def __init__(self, known: Unread | None = None) -> None:
+        super().__init__(known or ())
+        self.rights: dict[str, tuple[str, str]] = dict(known.rights) if known else {}
+
+    def lines(self, helm_flags: str) -> list[str]:
+        """Return the lines. If several of them are about missing rights, one line names all these rights instead."""
+        if len(self.rights) < 2:
+            return [*self]
+        by_verb: dict[str, list[str]] = {}
+        for verb, resource in sorted(set(self.rights.values())):
+            by_verb.setdefault(verb, []).append(resource)
+        missing = listed([f"`{verb}` {listed(resources)}" for verb, resources in by_verb.items()])
+        step = f"`helm distrain doctor {helm_flags}` prints the roles to ask for"
+        return [f"you have no right to {missing}; {step}", *(each for each in self if each not in self.rights)]
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
         """Call `read`. Call `read` and return its result.
@@ -40,6 +59,8 @@ class Unread(list[str]):
             return read()
         except ForbiddenError as error:
             self.extend(each for each in error.messages if each not in self)
+            if error.right:
+                self.rights |= dict.fromkeys(error.messages, error.right)
         except NotFoundError:
             pass
         return otherwise

@@ -138,7 +138,7 @@ def parse(text: str, schema: Schema) -> Section:
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValuesError(f"values: {mistake(error)}") from error
+        raise ValuesError(f"values: {mistake(error, text)}") from error
     if node is None:
         return Section(head=_trimmed(lines))
     if not isinstance(node, yaml.MappingNode):

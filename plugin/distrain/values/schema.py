@@ -1,7 +1,7 @@
 """Check merged values against the chart's schema, and report mistakes in plain words.
 
 Helm checks the same schema when it renders the chart. But Helm's messages name JSON pointers and regular expressions,
-and no next step. All rules are in the schema, so this module names no values of the chart.
+and no next step. All rules are in the schema, so this module names no values of the chart, except those of an image.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ TYPES = {
 # The largest integer that Go and the API server can store. Written out, such an integer has at most LONGEST_NUMBER
 # characters.
 LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
+# An image in one text. Its parts have the names of the values that hold them.
+IMAGE = re.compile(r"(?P<repository>.+?)(:(?P<tag>[\w.-]+))?(@(?P<digest>sha256:[0-9a-f]+))?")
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
 
@@ -147,7 +149,18 @@ def _finding(fault: Fault) -> str:
             return f"{found} has too many keys; keep at most {limit} of them"
         case "uniqueItems":
             return f"{found} contains the same entry twice; remove one"
-    return f"{found} does not have the right form.{_described(fault)}"
+    return _of_image(fault) or f"{found} does not have the right form.{_described(fault)}"
+
+
+def _of_image(fault: Fault) -> str:
+    """Return a message if the value is to be an image's repository, but also has the image's tag or digest."""
+    section, _, key = fault.path.rpartition(".")
+    image = IMAGE.fullmatch(str(fault.found))
+    if key != "repository" or image is None or not re.search(str(fault.limit), image["repository"]):
+        return ""
+    parts = {name: part for name, part in image.groupdict().items() if part}
+    settings = ",".join(f"{section}.{name}={part}" for name, part in parts.items())
+    return f"{_found(fault)} contains a {' and a '.join([*parts][1:])}; --set {settings}"
 
 
 def _wrong_type(fault: Fault) -> str:

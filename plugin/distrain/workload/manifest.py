@@ -173,7 +173,7 @@ class Job(Struct, frozen=True):
 
 
 def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Job:
-    """Read the job from rendered resources; `origin` is the flag that messages name.
+    """Read the job from rendered resources; `origin` is the flag, or flag and file, that messages name.
 
     Leave out Helm hooks, as they run before or after the job. Raise ValuesError if there is no job or Kubernetes would
     refuse it. With `judges_all`, also refuse other objects if they create pods, have no name or occur twice.

@@ -160,7 +160,7 @@ def load_all(text: str) -> list[Any]:
         _refuse_aliases(text)
         return list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, RecursionError) as error:
-        raise NotYamlError(_tab(error, text) or mistake(error)) from error
+        raise NotYamlError(_tab(error, text) or mistake(error, text)) from error
 
 
 def _tab(error: Exception, text: str) -> str:
@@ -171,8 +171,8 @@ def _tab(error: Exception, text: str) -> str:
     return f"line {mark.line + 1} is indented with a tab; indent it with spaces" if is_tab else ""
 
 
-def mistake(error: Exception) -> str:
-    """Return the position in a text at which the YAML is wrong, and what to do."""
+def mistake(error: Exception, text: str) -> str:
+    """Return the position in the text at which the YAML is wrong, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         return "it is not YAML: it contains a control character or is not UTF-8; save it as plain text"
@@ -182,7 +182,8 @@ def mistake(error: Exception) -> str:
         return str(error)
     if isinstance(error, _Refused):
         return str(error.problem)
-    where = f"line {mark.line + 1} is" if mark else "it is"
+    # PyYAML places an unclosed bracket or quote in the line after the last one.
+    where = f"line {min(mark.line + 1, len(text.splitlines()))} is" if mark else "it is"
     return f"{where} not valid YAML; check indentation, brackets and quotes there"
 
 

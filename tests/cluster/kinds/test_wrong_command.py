@@ -11,6 +11,7 @@ from lab.paths import CHART
 from tests.cluster.testbed import Namespace, settings
 
 MISSING = {"command": ["no-such-program"]}
+NO_PROGRAM = "command: no-such-program: No such file or directory"
 PARAMETER_SERVER = {"strategy": "parameter-server", **MISSING}
 NO_TORCHRUN = "image.repository: the image distrain/tensorflow:0.1.0 has no torchrun"
 LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
@@ -19,21 +20,19 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 @pytest.mark.parametrize(
     ("values", "kind", "words"),
     [
-        pytest.param(MISSING, "mpijobs", "command: no-such-program: not found", id="mpijob"),
+        pytest.param(MISSING, "mpijobs", NO_PROGRAM, id="mpijob"),
         pytest.param(
             {"framework": "pytorch", "command": ["python3", "train.py"]}, "pytorchjobs", NO_TORCHRUN,
             id="no-torchrun", marks=pytest.mark.full,
         ),
         pytest.param(
-            {"job.kind": "Plain", **MISSING}, LAUNCHERS_JOB,
-            "command: no-such-program: not found", id="plain", marks=pytest.mark.full,
+            {"job.kind": "Plain", **MISSING}, LAUNCHERS_JOB, NO_PROGRAM, id="plain", marks=pytest.mark.full
         ),
         pytest.param(
-            PARAMETER_SERVER, "tfjobs", "command: no-such-program: No such", id="tfjob", marks=pytest.mark.full
+            PARAMETER_SERVER, "tfjobs", NO_PROGRAM, id="tfjob", marks=pytest.mark.full
         ),
         pytest.param(
-            {"framework": "mxnet", **PARAMETER_SERVER}, "mxjobs",
-            "command: no-such-program: No such", id="mxjob", marks=pytest.mark.full,
+            {"framework": "mxnet", **PARAMETER_SERVER}, "mxjobs", NO_PROGRAM, id="mxjob", marks=pytest.mark.full
         ),
     ],
 )  # fmt: skip

@@ -79,6 +79,8 @@ def test_files_of_a_demo_whose_release_is_gone_are_known() -> None:
     last_run.remove(site)
 
     assert MODEL not in site.s3.keys
+    # Helm would print that the release was uninstalled.
+    assert site.called == []
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_wait_for_a_request_ends_after_the_time_of_its_flag(
 
 def test_limit_of_a_request_that_is_no_duration_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["doctor", "--request-timeout", "soon"]) == 2
-    assert capsys.readouterr().err.startswith('distrain: --request-timeout: "soon" is no duration: write 90s, ')
+    assert capsys.readouterr().err.startswith('distrain: --request-timeout: "soon" is no duration; give one ')
 
 
 def test_unchecked_certificate_is_no_warning(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_chart_alone_renders_without_a_name() -> None:
         *(
             pytest.param(
                 ["upgrade", "run1", f"--history-max={number}"],
-                f'--history-max: "{number}" is no number of revisions: write 10, or 0 for all',
+                f'--history-max: "{number}" is no number of revisions (0 keeps all); give 0 or more, such as 10',
                 id=f"history-{number}",
             )
             for number in ("x", "-1", "1.5")

@@ -208,6 +208,17 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             id="file-without-flag",
         ),
         pytest.param(
+            ["predict", "run1"],
+            '"run1": is an unexpected argument; name a values file with -f, and the record of a run with --record; '
+            "the command report takes the name of a run",
+            id="release-to-predict",
+        ),
+        pytest.param(
+            ["predict", "run1.yaml"],
+            '"run1.yaml": is an unexpected argument; name a values file with -f',
+            id="file-to-predict",
+        ),
+        pytest.param(
             ["snapshot", "team"],
             '"team": is an unexpected argument; see `distrain snapshot --help`',
             id="word-too-many",

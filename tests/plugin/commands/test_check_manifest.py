@@ -63,7 +63,7 @@ def test_kind_whose_pods_are_not_judged_is_refused_by_name(
 
     assert outcome.code == 2
     assert outcome.err.startswith(
-        f"distrain: --manifest: {kind} web: creates pods, but distrain checks only the pods of an MPIJ"
+        f"distrain: --manifest: {manifest}: {kind} web: creates pods, but distrain checks only the pods of an MPIJ"
     )
 
 
@@ -119,7 +119,7 @@ def test_object_without_a_name_is_refused(distrain: Run, cluster: FakeApi, manif
 
     outcome = distrain("check", "--manifest", manifest)
 
-    words = "distrain: --manifest: ConfigMap without a name: metadata.name is missing; write it there\n"
+    words = f"distrain: --manifest: {manifest}: ConfigMap without a name: metadata.name is missing; write it there\n"
     assert (outcome.code, outcome.out, outcome.err) == (2, "", words)
 
 
@@ -145,7 +145,8 @@ def test_object_that_is_there_twice_is_refused_by_name(
 
     name = "Secret a" if namespace else "MXJob run1-1234abcd"
     assert outcome.code == 2
-    assert f"--manifest: {name}{namespace} appears twice; remove one, or give it another name" in outcome.err
+    words = f"--manifest: {manifest}: {name}{namespace} appears twice; remove one, or give it another name"
+    assert words in outcome.err
 
 
 @pytest.mark.parametrize(

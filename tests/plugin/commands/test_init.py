@@ -170,7 +170,7 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     outcome = run("init", "--gpus", "32")
 
     assert (outcome.code, outcome.out) == (2, "")
-    words = "gpus: workers with 32 GPUs in total do not fit on the nodes, which have at most 8 GPUs each; set gpus to"
+    words = "gpus: workers with 32 GPUs in total do not fit: no node has more than 8 GPUs; set gpus to"
     assert words in outcome.err
 
 

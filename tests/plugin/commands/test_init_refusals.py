@@ -62,7 +62,7 @@ def helm(helm4: Path) -> Path:
         pytest.param(["--model", "mine:"], 'trainer.model: "mine:" does not have the right form. ', id="own-model"),
         pytest.param(
             ["--gpus", "some"],
-            '--gpus: "some" is no number of GPUs: write 1 or more; see `distrain init --help`',
+            '--gpus: "some" is no number of GPUs; give 0 or more, such as 8; see `distrain init --help`',
             id="gpus",
         ),
         pytest.param(

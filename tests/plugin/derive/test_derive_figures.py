@@ -45,6 +45,14 @@ def test_figures_count_the_steps_of_all_epochs(derive: Derive) -> None:
     assert " epochs\n" not in derive("gpus: 8\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out
 
 
+def test_gradients_name_the_images_that_are_assumed(derive: Derive) -> None:
+    given = derive("gpus: 8\ndata: {uri: 's3://bucket/images'}\ntrainer: {model: mnist}\n", "--node-gpus", "8").out
+    synthetic = derive("gpus: 8\ntrainer: {model: mnist}\n", "--node-gpus", "8").out
+
+    assert "0.4216 million parameters, if the data has images of 28x28x1 and 10 classes\n" in given
+    assert "0.4216 million parameters (images of 28x28x1 and 10 classes)\n" in synthetic
+
+
 def test_figures_name_the_longest_time_between_checkpoints(derive: Derive) -> None:
     one = derive("gpus: 1\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out
     many = derive("gpus: 64\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out

@@ -85,7 +85,7 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "gpus: 8\n",
             ["--node-gpus", "0"],
-            '--node-gpus: "0" is no number of GPUs: write 1 or more; see `distrain derive --help`',
+            '--node-gpus: "0" is no number of GPUs; give 1 or more, such as 8; see `distrain derive --help`',
             id="no-gpus-per-node",
         ),
         pytest.param(

@@ -129,13 +129,20 @@ def test_single_worker_of_one_gpu_fits_only_later(derive: Derive, snapshot: Call
     assert busy.err.startswith("distrain: gpus: 1 worker of 1 GPU fits only once other pods end")
 
 
-def test_total_beyond_the_cluster_is_refused_with_what_fits(derive: Derive, snapshot: Callable[..., str]) -> None:
-    nodes = snapshot([node("a", gpu="8"), node("b", gpu="4")])
+@pytest.mark.parametrize(
+    ("nodes", "total", "fits"),
+    [
+        pytest.param([node("a", gpu="8"), node("b", gpu="4")], 16, "12 (3 workers of 4)", id="nodes"),
+        pytest.param([node("a", gpu="8")], 13, "8 (1 worker of 8)", id="one-node"),
+    ],
+)
+def test_total_beyond_the_cluster_is_refused_with_what_fits(
+    derive: Derive, snapshot: Callable[..., str], nodes: list[Object], total: int, fits: str
+) -> None:
+    outcome = derive(f"gpus: {total}\n", "--snapshot", snapshot(nodes))
 
-    outcome = derive("gpus: 16\n", "--snapshot", nodes)
-
-    words = "gpus: workers with 16 GPUs in total do not fit on the nodes, which have at most 8 GPUs each"
-    assert outcome == Outcome(2, "", f"distrain: {words}; set gpus to 12 (3 workers of 4)\n")
+    words = f"gpus: workers with {total} GPUs in total do not fit: no node has more than 8 GPUs"
+    assert outcome == Outcome(2, "", f"distrain: {words}; set gpus to {fits}\n")
 
 
 @pytest.mark.parametrize(("namespace", "is_apart"), [("other", False), ("team", True)])

@@ -30,7 +30,10 @@ def test_cluster_with_everything_is_ready(cluster: FakeApi, capsys: pytest.Captu
     assert "  ok       mpi-operator: 0.8.0, serves MPIJob v2beta1" in lines
     assert "  ok       nvidia.com/gpu: 5 of 8 GPUs free on 1 node; no label names their model" in lines
     assert "  ok       install MPIJob: you may" in lines
-    assert "  missing  MXJob: not served; install training-operator" in lines
+    assert "  absent   MXJob: not served; install training-operator" in lines
+    assert "  absent   kueue: none of its APIs is served; needed only for gang.scheduler=kueue" in lines
+    # Nothing is wrong with this cluster, although it lacks parts that only some jobs need.
+    assert not [line for line in lines if line.startswith("  missing")]
     # `doctor` must print no colours and no YAML of RBAC objects here.
     assert "\x1b" not in out
     assert "apiVersion:" not in out
@@ -108,8 +111,8 @@ def test_storage_classes_are_sorted_by_use(cluster: FakeApi, examine: Doctor) ->
 def test_cluster_without_storage_classes_is_told_to_use_s3(examine: Doctor) -> None:
     found = examine()
 
-    assert found.says("default class") == ("missing", "there is none")
-    assert "go to S3" in found["ReadWriteMany"]["next"]
+    assert found.says("default class") == ("absent", "there is none")
+    assert found["ReadWriteMany"]["next"].startswith("needed only for data and checkpoints on a volume: use S3, or ")
     assert found.code == 0
 
 

@@ -87,6 +87,6 @@ def test_cluster_without_gpus_is_told_how_to_train(cluster: FakeApi, examine: Do
 
     found = examine()
 
-    assert found["GPUs"]["state"] == "missing"
+    assert found["GPUs"]["state"] == "absent"
     assert found["GPUs"]["next"] == "add GPU nodes, or train on CPUs with workers.gpus=0"
     assert not [finding for finding in found.answer["findings"] if finding["name"] == "device plugin"]

@@ -15,8 +15,8 @@ def test_cluster_without_operators_runs_plain_jobs(cluster: FakeApi, examine: Do
     found = examine()
 
     assert (found.code, found.answer["jobs"]) == (0, ["Plain"])
-    assert found["mpi-operator"]["state"] == "missing"
-    assert found["mpi-operator"]["next"].startswith("for MPIJob install 0.4.0 or newer")
+    assert found["mpi-operator"]["state"] == "absent"
+    assert found["mpi-operator"]["next"].startswith("needed only for MPIJob: install 0.4.0 or newer")
 
 
 def test_two_operators_are_told_apart_with_their_versions(examine: Doctor) -> None:
@@ -32,7 +32,7 @@ def test_mpijob_v1_is_the_training_operators(cluster: FakeApi, examine: Doctor) 
 
     found = examine()
 
-    assert found["mpi-operator"]["state"] == "missing"
+    assert found["mpi-operator"]["state"] == "absent"
     assert found.says("training-operator") == ("ok", "v1-4485b0a, serves PyTorchJob v1, MPIJob v1")
     assert found.says("MPIJob") == ("ok", "v1")
 

@@ -101,7 +101,7 @@ def _beside(item: Any) -> bytes:
 def test_broken_manifest_is_one_line(place: Bench, manifest: bytes, words: str) -> None:
     answer = place.in_process(Input([*CHECK, *OFFLINE], {**GOOD, "job.yaml": manifest}))
 
-    assert (answer.code, answer.err) == (2, f"distrain: --manifest: {words}\n")
+    assert (answer.code, answer.err) == (2, f"distrain: --manifest: job.yaml: {words}\n")
 
 
 def test_all_mistakes_of_a_manifest_are_told_in_at_most_ten_lines(place: Bench) -> None:
@@ -177,7 +177,7 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
     assert answer.err.splitlines() == [
         "distrain: --values: list.yaml: found a list; it needs a mapping of keys, written as KEY: VALUE lines",
         "distrain: --values: latin.yaml cannot be read: it is not UTF-8 text; name another file",
-        "distrain: --values: cut.yaml: line 3 is not valid YAML; check indentation, brackets and quotes there",
+        "distrain: --values: cut.yaml: line 2 is not valid YAML; check indentation, brackets and quotes there",
         "distrain: --values: null.yaml: line 2 has a key that is null, a list or a mapping; write the key as text",
         "distrain: --values: aliases.yaml: it has aliases that repeat too much; write the values out",
         "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",

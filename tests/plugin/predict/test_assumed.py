@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.plugin.predict.asking import FIXED, VALUES, Predict, answer_of, by_workers
+from tests.plugin.predict.asking import FIXED, S3, VALUES, Predict, answer_of, by_workers, changed
 
 TYPES = ["p5.48xlarge", "p4d.24xlarge", "p3.16xlarge"]
 
@@ -52,7 +52,7 @@ def test_latency_without_a_unit_is_not_taken_for_seconds(predict: Predict) -> No
     outcome = predict("--rate", "128", "--latency", "14")
 
     assert outcome.code == 2
-    assert outcome.err.startswith('distrain: --latency: "14" is longer than a hop of any network, 1 s; write 14us')
+    assert outcome.err.startswith('distrain: --latency: "14" is longer than a hop of any network, 1 s; give one such')
 
 
 @pytest.mark.parametrize("wrong", ["--batch-size=0", "--batch-size=-64", "--steps=0", f"--batch-size={10**30}"])
@@ -77,7 +77,41 @@ def test_data_of_an_epoch_that_is_assumed_is_told(predict: Predict) -> None:
     outcome = predict("--rate", "128", "--between", "20", "--within", "80", values="epochs.yaml")
 
     words = "length: the data is assumed to be ImageNet, 1,281,167 samples per epoch; give --samples if this is wrong"
-    assert outcome.err == f"distrain: {words}\n"
+    assert outcome.err.splitlines()[-1] == f"distrain: {words}"
+
+
+SMALL = f"{VALUES.replace('vgg16', 'mnist')}{S3}"
+IMAGES = "the data is assumed to have images of 28x28x1 and 10 classes; give --record or --parameters if this is wrong"
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "notes"),
+    [
+        pytest.param(SMALL, (), [f"gradients: {IMAGES}"], id="assumed"),
+        pytest.param(SMALL, ("--parameters", "53000"), [], id="stated"),
+        # The trainer makes synthetic data of this size.
+        pytest.param(SMALL.removesuffix(S3), (), [], id="synthetic"),
+    ],
+)
+def test_images_that_are_assumed_are_told(
+    predict: Predict, values: str, arguments: tuple[str, ...], notes: list[str]
+) -> None:
+    Path("small.yaml").write_text(values)
+    known = ("--rate", "128", "--between", "20", "--within", "80", *arguments)
+
+    answer = answer_of(predict(*known, "-o", "json", values="small.yaml"))
+
+    assert answer["assumed"] == notes
+    assert predict(*known, values="small.yaml").err == "".join(f"distrain: {note}\n" for note in notes)
+
+
+def test_images_of_a_record_are_not_assumed(predict: Predict) -> None:
+    Path("small.yaml").write_text(SMALL)
+    folder = changed((4, 500.0, {}), (8, 900.0, {}), model="mnist", parameters=53_000)
+
+    answer = answer_of(predict("--record", f"./{folder.name}", "-o", "json", values="small.yaml"))
+
+    assert [note for note in answer["assumed"] if note.startswith("gradients:")] == []
 
 
 def test_rate_of_a_model_on_small_images_is_not_that_of_large_ones(predict: Predict) -> None:

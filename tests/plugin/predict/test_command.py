@@ -142,12 +142,13 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["--between", "0"], '--between: "0" is no number above 0; write 25 or 0.5', id="zero"),
+        pytest.param(["--between", "0"], '--between: "0" is no number above 0; give one such as 25 or 0.5', id="zero"),
         pytest.param(["--between", "-25"], '--between: "-25" is no number above 0', id="negative"),
         pytest.param(["--rate", "nan"], '--rate: "nan" is no number above 0', id="nan"),
         pytest.param(["--max-hours", "inf"], '--max-hours: "inf" is no number above 0', id="infinite"),
         pytest.param(["--max-workers", "1001"], "--max-workers: 1001 workers are more than a run may have", id="many"),
-        pytest.param(["--max-workers", "0"], '--max-workers: "0" is no number of workers: write 1 or more', id="none"),
+        pytest.param(["--max-workers", "0"], '--max-workers: "0" is no number of workers; give 1 or more, such as 4',
+                     id="none"),
         pytest.param(["--instance", "p9.huge"], "--instance: distrain knows no instance type p9.huge", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),

@@ -223,8 +223,8 @@ NO_PYTHON = (
             id="no-sshd",
         ),
         pytest.param(
-            _ended_worker(2, "distrain: command: nope: not found"),
-            "command: nope: not found; correct command, or use an image that holds it",
+            _ended_worker(2, "distrain: command: nope: No such file or directory"),
+            "command: nope: No such file or directory; correct command, or use an image that holds it",
             id="no-program",
         ),
         pytest.param(_ended_worker(1, "exec /opt/distrain/bin/distrain-worker: no such file or directory"), NO_PYTHON,

@@ -7,8 +7,9 @@ import pytest
 
 from distrain import kube
 from distrain.progress.start import JobState, has_started, lasting, own_pods, progress, unschedulable
+from distrain.status.facts import workers_wanted
 from distrain.workload.manifest import Job
-from tests.plugin.objects import mpi_job, mx_job, plain, pytorch_job, tf_job
+from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
 from tests.plugin.progress.job_states import (
     MPI,
     job_of,
@@ -108,6 +109,12 @@ def test_progress_names_what_the_first_waiting_pod_waits_for(sight: JobState, li
     assert progress(sight, MPI) == line
 
 
+def _without_workers(job: Object) -> Object:
+    """Return the PyTorchJob as the chart renders it for a single rank: without the role Worker."""
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    return job
+
+
 def test_pods_of_an_earlier_release_and_of_hooks_are_left_out() -> None:
     job = msgspec.convert({"metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}}, kube.Workload)
     preflight = {"helm.sh/hook": "pre-install,pre-upgrade"}
@@ -129,8 +136,14 @@ def test_pods_of_an_earlier_release_and_of_hooks_are_left_out() -> None:
         pytest.param(
             job_of(pytorch_job(workers=3, master=True)),
             ["worker", "worker"],
-            "2 of 2 workers running, master waiting",
+            "2 of 3 workers running",
             id="pytorch-master",
+        ),
+        pytest.param(
+            job_of(_without_workers(pytorch_job(workers=1, master=True))),
+            [],
+            "0 of 1 worker running; no pod yet",
+            id="master-alone",
         ),
         pytest.param(
             job_of(mx_job(servers=2, workers=1)),
@@ -156,6 +169,8 @@ def test_every_kind_has_started_when_its_last_pod_runs(job: Job, up: list[str], 
     assert not has_started(job_state(*running), job)
     assert progress(job_state(*running), job) == line
     assert has_started(job_state(*running, running_pod(missing.component)), job)
+    # The progress counts the same workers as `status`.
+    assert f" of {workers_wanted(job)} worker" in line
 
 
 def test_launchers_job_that_is_complete_has_started() -> None:

@@ -301,6 +301,17 @@ def test_release_that_is_not_there_is_named(run: Run, cluster: FakeApi) -> None:
     assert outcome.err.startswith("distrain: run1: there is no release of this name in namespace team; `helm list")
 
 
+def test_file_that_is_no_yaml_is_named_before_a_missing_release(run: Run, cluster: FakeApi, tmp_path: Path) -> None:
+    cluster.answers[SECRETS] = releases()
+    file = tmp_path / "broken.yaml"
+    file.write_text("a: [1\n b\n")
+
+    outcome = run("upgrade", "run1", "-f", str(file))
+
+    words = f"distrain: --values: {file}: line 2 is not valid YAML; check indentation, brackets and quotes there\n"
+    assert (outcome.code, outcome.err) == (2, words)
+
+
 def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> None:
     running.be(chart="0.0.9")
 

@@ -351,14 +351,6 @@ def test_page_says_how_the_run_ended(end: dict[str, object] | None, words: str) 
     assert words in page.html(runs, panels(runs))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(None, ""), (0.0, "0 ms"), (0.0123, "12.3 ms"), (90.0, "1.5 min"), (7200.0, "2 h"), (864000.0, "10 days")],
-)
-def test_durations_have_a_unit(seconds: float | None, words: str) -> None:
-    assert numbers.duration(seconds) == words
-
-
 @pytest.mark.parametrize(("number", "words"), [(1e9, "1 GB"), (1_686_568, "1.687 MB"), (12.0, "12 B")])
 def test_bytes_have_a_unit(number: float, words: str) -> None:
     assert numbers.amount(number) == words

@@ -105,6 +105,21 @@ def test_name_step_and_age_are_those_of_the_same_checkpoint(log: str, newest: tu
     assert (found.checkpoint, found.checkpoint_step, found.checkpoint_age_seconds) == (newest or (None, None, None))
 
 
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        pytest.param(step(8, at=NOW) + SAVED_9, (9, 30), id="saved-after-the-last-step"),
+        pytest.param(step(9, at=NOW) + SAVED_9, (9, 40), id="saved-at-the-last-step"),
+        pytest.param(SAVED_9 + step(1, at=NOW), (1, 40), id="begun-anew"),
+        pytest.param(step(8, at=NOW) + RESUMED_5, (8, 40), id="resumed"),
+    ],
+)
+def test_step_is_not_older_than_a_checkpoint_of_this_start(log: str, told: tuple[int, int]) -> None:
+    found = _figures(log, NOW + 40)
+
+    assert (found.step, found.step_age_seconds) == told
+
+
 @pytest.mark.parametrize("seconds", [1e300, -1e300, -5.0])
 def test_senseless_rest_of_the_time_is_not_shown(seconds: float) -> None:
     assert _figures(step(7, eta_seconds=seconds)).eta_seconds is None

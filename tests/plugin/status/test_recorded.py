@@ -131,6 +131,30 @@ def test_start_from_an_earlier_step_undoes_the_steps_before(api: FakeApi, status
     assert rows["loss"] == "not known, or not a number"
 
 
+@pytest.mark.parametrize("event", ["checkpoint", "end"])
+@pytest.mark.parametrize(
+    "start", [pytest.param([], id="same-start"), pytest.param([{**_start(4, 2), "step": 100}], id="earlier-step")]
+)
+def test_step_is_not_older_than_the_checkpoint_and_the_end(
+    api: FakeApi, status: Run, record: Path, event: str, start: list[dict[str, Any]]
+) -> None:
+    serve(api, DONE)
+    _write(record, _start(4), _step(150, 400.0), *start, {"event": event, "step": 156, "checkpoint": "1-9984"})
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert rows["step"] == "156 of 1000 15 %"
+    assert rows.get("speed") == (None if start else "400.0 images/sec on the whole")
+
+
+def test_checkpoint_before_a_start_from_an_earlier_step_does_not_count(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, DONE)
+    saved = {"event": "checkpoint", "step": 156, "checkpoint": "1-9984"}
+    _write(record, _start(4), _step(150, 400.0), saved, {**_start(4, 2), "step": 100}, _step(110, 400.0))
+
+    assert _rows(status("run1", "--record", str(record)).out)["step"] == "110 of 1000 11 %"
+
+
 def test_start_from_the_last_step_keeps_its_figures(api: FakeApi, status: Run, record: Path) -> None:
     serve(api, DONE)
     _write(record, _start(4), _step(150, 400.0), {**_start(2, 2), "step": 150})

@@ -18,6 +18,7 @@ from tests.plugin.status.runs import (
     FIXED,
     LABELS,
     MPI,
+    MX,
     NAMESPACE,
     PLAIN,
     PYTORCH,
@@ -93,6 +94,7 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
         pytest.param([PYTORCH], ["worker", "worker"], id="pytorch"),
         pytest.param([FIXED], ["master", "worker"], id="pytorch-fixed"),
         pytest.param([TF], ["chief", "server", "worker", "worker"], id="tensorflow"),
+        pytest.param([MX], ["worker", "worker", "scheduler", "server"], id="mxnet"),
     ],
 )
 def test_run_whose_program_has_ended_well_waits_for_the_job_to_say_so(

@@ -165,7 +165,7 @@ def test_any_values_survive_setting_and_sorting(
     [
         pytest.param("- a\n", "values: the file contains no keys; write it as KEY: VALUE lines", id="list"),
         pytest.param(
-            "a: [\n", "values: line 2 is not valid YAML; check indentation, brackets and quotes there", id="broken"
+            "a: [\n", "values: line 1 is not valid YAML; check indentation, brackets and quotes there", id="broken"
         ),
     ],
 )

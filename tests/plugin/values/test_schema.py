@@ -266,6 +266,13 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
          'Write it as "vision".'),
         ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow", or leave it empty.'),
         ("image.repository", "team/app/", 'Write it as "registry'),
+        ("image.repository", "team/app:1.0", "a tag; --set image.repository=team/app,image.tag=1.0"),
+        (
+            "image.repository",
+            "host:5000/app:1.0@sha256:0a",
+            "a tag and a digest; --set image.repository=host:5000/app,image.tag=1.0,image.digest=sha256:0a",
+        ),
+        ("image.repository", "Team/App:1.0", 'Write it as "registry'),
         ("image.repository", "a//b", 'Write it as "registry'),
         ("launcher.env", "a", 'it needs a list or null, such as [{"name": "NCCL_DEBUG", "value": "INFO"}]'),
         ("launcher.runtimeClassName", "A_b", 'does not have the right form. RuntimeClass of these pods. Write it as '

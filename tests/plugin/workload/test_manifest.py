@@ -318,7 +318,7 @@ def test_manifest_without_a_job_is_refused(documents: list[Object]) -> None:
 
 
 def test_text_that_is_no_manifest_is_one_line() -> None:
-    with pytest.raises(ValuesError, match=r"^--manifest: line 3 is not valid YAML; check [^\n]*$"):
+    with pytest.raises(ValuesError, match=r"^--manifest: line 2 is not valid YAML; check [^\n]*$"):
         from_manifest("a: [\nb", "--manifest")
 
 

@@ -112,6 +112,12 @@ def test_mistake_names_the_line_and_repeats_no_text() -> None:
         yaml_loader.load("a: 1\npassword: @geheim\n")
 
 
+@pytest.mark.parametrize("text", ["a: [1\n b", "a: [1\n b\n", "a: 1\nb: 'c\n", 'a: 1\nb: "c', "a: 1\nb: {c: [\n"])
+def test_mistake_is_not_behind_the_last_line(text: str) -> None:
+    with pytest.raises(NotYamlError, match=r"^line 2 is not valid YAML"):
+        yaml_loader.load(text)
+
+
 @pytest.mark.parametrize("text", ["a:\n\tb: 1\n", "a:\n  b: 1\n  \tc: 2\n"])
 def test_tab_is_named(text: str) -> None:
     with pytest.raises(NotYamlError, match=r"^line [23] is indented with a tab; indent it with spaces$"):

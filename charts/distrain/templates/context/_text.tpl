@@ -6,6 +6,8 @@ Values as text.
   distrain.text.quantity  a quantity, such as 500m or 1.5
   distrain.text.list      a YAML list of strings
   distrain.text.bytes     number of bytes in a quantity such as 16Gi
+  distrain.text.aKind     the job's kind with its article, for a message
+  distrain.text.aVersion  the job's kind and version with their article, for a message
 */}}
 
 {{- /*
@@ -65,4 +67,20 @@ distrain.text.bytes
 {{- $units := dict "" 1 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "P" 1e15 "E" 1e18 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
 {{- $number := regexFind "^[0-9.]+" $size -}}
 {{- mulf (float64 $number) (trimPrefix $number $size | get $units | float64) -}}
+{{- end }}
+
+{{- /*
+distrain.text.aKind
+  Takes the context. Returns `a PyTorchJob`, `an MPIJob` (the M is read as a letter) or `a Plain job`.
+*/}}
+{{- define "distrain.text.aKind" -}}
+{{- hasPrefix "M" .Job.kind | ternary "an" "a" }} {{ .Job.isPlain | ternary "Plain job" .Job.kind -}}
+{{- end }}
+
+{{- /*
+distrain.text.aVersion
+  Takes the context. Returns the same with the version, such as `a PyTorchJob v1`.
+*/}}
+{{- define "distrain.text.aVersion" -}}
+{{- printf "%s %s" (include "distrain.text.aKind" .) .Job.version | trim -}}
 {{- end }}

@@ -17,7 +17,7 @@ Rules on the job's run policy, on changes of its size while it runs, and on its 
 {{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, so the next helm upgrade would run the job again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
 {{- if and $facts.keepsLauncher (eq $job.cleanPodPolicy "All") -}}
-{{- printf "distrain: job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
+{{- printf "distrain: job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" (include "distrain.text.aVersion" .) -}}
 {{- end -}}
 {{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
 {{- printf "distrain: job.cleanPodPolicy: is `%s`, but job.kind Plain supports only `Running`: the workers always end with the job, and nothing deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
@@ -25,7 +25,7 @@ Rules on the job's run policy, on changes of its size while it runs, and on its 
 {{- with $job.activeDeadlineSeconds -}}
 {{- $other := has "Plain" $.Job.fits | ternary ", or --set job.kind=Plain" "" -}}
 {{- if not (has "activeDeadlineSeconds" $fields) -}}
-{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 .) $what -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 .) (include "distrain.text.aVersion" $) -}}
 {{- else if $facts.missesDeadline -}}
 {{- printf "distrain: job.activeDeadlineSeconds: %d is set, but the operator of %s does not end jobs at their deadline; --set job.activeDeadlineSeconds=null%s\n" (int64 .) $what $other -}}
 {{- end -}}
@@ -43,7 +43,7 @@ distrain.validate.job.suspend
 {{- if .Values.job.suspend -}}
 {{- $policy := .Job.facts.policy -}}
 {{- if not (has "suspend" (concat ($policy.spec | default list) ($policy.runPolicy | default list))) -}}
-{{- printf "distrain: job.suspend: is true, but an %s %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" .Job.kind .Job.version -}}
+{{- printf "distrain: job.suspend: is true, but %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" (include "distrain.text.aVersion" .) -}}
 {{- else if and (eq (dig "makes" "launcher" "" .Job.facts) "Job") (not .Values.job.maxRestarts) -}}
 {{- "distrain: job.suspend: is true, but job.maxRestarts is 0, so the job would fail, because Kubernetes counts the end of the launcher's pod as a failure; --set job.maxRestarts=1 or more\n" -}}
 {{- end -}}
@@ -65,10 +65,10 @@ distrain.validate.job.suspend
 {{- end -}}
 {{- end -}}
 {{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not .Job.usesMpi) -}}
-{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60, the default\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
+{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60, the default\n" (int64 $rescale.lostWorkerTimeout) (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- if and (not .Values.job.elastic) (not .Job.facts.isElastic) -}}
-{{- printf "distrain: job.elastic: is false, but only a PyTorchJob uses this value, and this job is a %s; --set job.elastic=true, the default\n" $kind -}}
+{{- printf "distrain: job.elastic: is false, but only a PyTorchJob uses this value, and this job is %s; --set job.elastic=true, the default\n" (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- end }}
 
@@ -111,7 +111,7 @@ distrain.validate.job.gang
 {{- with .Values.job.managedBy -}}
 {{- if not $.Job.facts.knowsManagedBy -}}
 {{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsManagedBy") -}}
-{{- printf "distrain: job.managedBy: is %q, but a %s has no such field; remove it, or use %s\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) $others -}}
+{{- printf "distrain: job.managedBy: is %q, but %s has no such field; remove it, or use %s\n" . (include "distrain.text.aVersion" $) $others -}}
 {{- else if not $.Job.isQueued -}}
 {{- printf "distrain: job.managedBy: is %q, but gang.scheduler is %s, so no controller would run the job; set gang.scheduler to kueue and gang.queue to its LocalQueue, or remove job.managedBy\n" . $.Values.gang.scheduler -}}
 {{- end -}}

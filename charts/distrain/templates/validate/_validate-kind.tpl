@@ -64,7 +64,7 @@ distrain.validate.kind.served
 {{- /* --set key=null removes a key only if values.yaml has the key. */ -}}
 {{- $isInFile := has $key (list "affinity" "cpu" "memory" "nodeSelector" "replicas" "tolerations" "workersTimeout") -}}
 {{- $mend := $isInFile | ternary (printf "--set %s.%s=null" $role $key) "remove it" -}}
-{{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; %s\n" $role $key $kind (trimSuffix "s" $role) $mend -}}
+{{- printf "distrain: %s.%s: is set, but this job is %s, which has no %s; %s\n" $role $key (include "distrain.text.aKind" $) (trimSuffix "s" $role) $mend -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

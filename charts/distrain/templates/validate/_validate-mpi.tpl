@@ -15,15 +15,15 @@ distrain.validate.mpi.options
 {{- $defaults := dict "pml" "ob1" "btl" "^openib" "btl_vader_single_copy_mechanism" "none" -}}
 {{- range $key, $value := .Values.mpi.mca -}}
 {{- if and (ne $value nil) (ne (toString $value) (get $defaults $key)) -}}
-{{- printf "distrain: mpi.mca.%s: is set, but a %s does not use MPI; --set mpi.mca.%s=null\n" $key $.Job.kind $key -}}
+{{- printf "distrain: mpi.mca.%s: is set, but %s does not use MPI; --set mpi.mca.%s=null\n" $key (include "distrain.text.aKind" $) $key -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.mpi.flags (ne (toJson .Values.mpi.flags) (list "--bind-to" "none" "--map-by" "slot" | toJson)) -}}
-{{- printf "distrain: mpi.flags: is set, but a %s does not use MPI; --set mpi.flags=null\n" .Job.kind -}}
+{{- printf "distrain: mpi.flags: is set, but %s does not use MPI; --set mpi.flags=null\n" (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- range $name, $value := .Values.mpi.env -}}
 {{- if ne $value nil -}}
-{{- printf "distrain: mpi.env.%s: is set, but a %s does not use MPI; put it under env\n" $name $.Job.kind -}}
+{{- printf "distrain: mpi.env.%s: is set, but %s does not use MPI; put it under env\n" $name (include "distrain.text.aKind" $) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -50,7 +50,7 @@ distrain.validate.mpi.interfaces
 {{- define "distrain.validate.mpi.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}
 {{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not .Job.usesMpi) -}}
-{{- printf "distrain: network.excludeInterfaces: is set, but only MPI uses it, and a %s has no MPI; --set network.excludeInterfaces=null, or name the interface to use in network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.excludeInterfaces: is set, but only MPI uses it, and %s has no MPI; --set network.excludeInterfaces=null, or name the interface to use in network.interface\n" (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
@@ -68,10 +68,9 @@ distrain.validate.mpi.ssh
   The Job that makes the SSH key of a Plain job needs a ServiceAccount, which the chart creates only with rbac.create.
 */}}
 {{- define "distrain.validate.mpi.ssh" -}}
-{{- $kind := .Job.kind -}}
 {{- $ssh := .Values.ssh -}}
 {{- if and $ssh.secretName (not .Job.isPlain) -}}
-{{- printf "distrain: ssh.secretName: %q is set, but a %s does not use it, because its operator creates the key or no key is needed; --set ssh.secretName=\"\"\n" $ssh.secretName $kind -}}
+{{- printf "distrain: ssh.secretName: %q is set, but %s does not use it, because its operator creates the key or no key is needed; --set ssh.secretName=\"\"\n" $ssh.secretName (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- if and (not $ssh.secretName) .Job.isPlain (not .Values.rbac.create) -}}
 {{- "distrain: ssh.secretName: is empty, but with rbac.create=false no ServiceAccount may store a new SSH key; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
@@ -79,7 +78,7 @@ distrain.validate.mpi.ssh
 {{- $port := int $ssh.port -}}
 {{- if not .Job.usesSsh -}}
 {{- if ne $port 2222 -}}
-{{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222, the default\n" $port (printf "%s %s" $kind .Job.version) -}}
+{{- printf "distrain: ssh.port: %d is set, but %s starts its ranks without SSH; --set ssh.port=2222, the default\n" $port (include "distrain.text.aVersion" .) -}}
 {{- end -}}
 {{- else if and (lt $port 1024) (ne .Job.user "0") -}}
 {{- printf "distrain: ssh.port: %d is below 1024, which only root may use, but the pods run as user %s; set ssh.port to 2222, or set podSecurity=baseline and runAsUser=0\n" $port (.Job.user | default "cluster") -}}

@@ -44,7 +44,7 @@ distrain.validate.network.policy
 {{- define "distrain.validate.network.family" -}}
 {{- with .Values.network.ipFamilyPolicy -}}
 {{- if not $.Job.isPlain -}}
-{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the operator of a %s, not the chart, creates its Services; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
+{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the operator of %s, not the chart, creates its Services; remove it\n" . (include "distrain.text.aVersion" $) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -57,7 +57,7 @@ distrain.validate.network.subnets
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}
 {{- if and $network.subnets (not .Job.usesMpi) -}}
-{{- printf "distrain: network.subnets: is set, but only MPI uses it, and a %s has no MPI; remove it, or name the interface in network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.subnets: is set, but only MPI uses it, and %s has no MPI; remove it, or name the interface in network.interface\n" (include "distrain.text.aKind" .) -}}
 {{- end -}}
 {{- $excluded := $network.excludeInterfaces | default (list "lo") -}}
 {{- if and $network.subnets .Job.usesMpi (ne (toJson $excluded) (list "lo" | toJson)) -}}

@@ -166,7 +166,7 @@ distrain.validate.roles.claims
 {{- $section := get $.Job.paths $at -}}
 {{- if and ($values.podSpec | default dict).resourceClaims (not $.Job.facts.knowsClaims) -}}
 {{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsClaims") -}}
-{{- printf "distrain: %spodSpec.resourceClaims: a %s %s has no such field; remove the claims, or use %s\n" $at $.Job.kind $.Job.version $others -}}
+{{- printf "distrain: %spodSpec.resourceClaims: %s has no such field; remove the claims, or use %s\n" $at (include "distrain.text.aVersion" $) $others -}}
 {{- end -}}
 {{- with get $.Job.sections $section -}}
 {{- $names := list -}}

@@ -101,7 +101,7 @@ def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
     if known is None or known.volume_binding_mode != DELAYED or claim.spec.volume_name:
         step = f"{place}: persistent volume claim {name} is not bound to a volume yet."
         see = f"See `kubectl {objects.kubectl_flags} describe pvc {name}`"
-        return refused(NOT_BOUND, f"{step} {see}, and wait until it is.")
+        return refused(NOT_BOUND, f"{step} {see}, and check again once it is bound.")
     return _delayed(claim, known, objects, claim.metadata.name)
 
 

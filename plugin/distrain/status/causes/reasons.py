@@ -44,6 +44,8 @@ STOPPED = re.compile(
     r"^(?:.*<std\w+>: ?)?stopped at step \d|^distrain-launch: (?:\d+ -> \d+ workers after|.* workers answer: )",
     re.MULTILINE,
 )
+# The end of a message that says what tries again.
+AGAIN = re.compile(r"; (?:\S+|another pod) tries again(?: \([^)]*\))?$")
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -91,8 +93,9 @@ class Evidence(Struct, frozen=True):
     """What is known about a run, from which the reason for its phase is found.
 
     `held` says why a queue or a gang scheduler holds the run back, if this is known. `claims` are the claims that are
-    not bound to a volume. `stall` says why the run has made no step for a long time. `healed` are ends of containers
-    before the last step, from which the run has recovered; see `failures.ends_of`. `now` is in seconds since 1970.
+    not bound to a volume. `stall` says why the run has made no step for a long time, or how its program has failed
+    since the last step. `healed` are ends of containers before the last step, from which the run has recovered; see
+    `failures.ends_of`. `now` is in seconds since 1970.
     """
 
     found: JobState
@@ -257,9 +260,13 @@ def _split(failure: Failure, place: Place) -> Reason:
 
 
 def split(words: str) -> Reason:
-    """Split a message of the form "finding; next step" into its two parts."""
-    why, _, step = words.partition("; ")
-    return Reason(why, step)
+    """Split a message of the form "finding; next step" into its two parts.
+
+    The finding includes what tries again, if the message ends with that.
+    """
+    again = AGAIN.search(words)
+    why, _, step = (words[: again.start()] if again else words).partition("; ")
+    return Reason(f"{why}{again.group()}" if again else why, step)
 
 
 def _follow_log(found: JobState, place: Place) -> str:

@@ -56,7 +56,7 @@ def test_mistake_that_a_rank_names_is_the_cause(pod: Pod) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        pytest.param(["no-such-program"], "no-such-program: not found", id="not-found"),
+        pytest.param(["no-such-program"], "no-such-program: No such file or directory", id="not-found"),
         pytest.param(["./readable"], "./readable: not found, or not executable", id="not-executable", marks=FULL),
         pytest.param(["./alien"], "./alien: Exec format error; it is for another kind of processor, ", id="alien"),
         pytest.param(["sh", "-c", "no-such-program"], "sh: 1: no-such-program: not found", id="in-a-shell"),

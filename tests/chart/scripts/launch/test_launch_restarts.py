@@ -93,11 +93,11 @@ failed.  Open MPI checks many things before attempting to launch a
     [
         pytest.param(
             f"{BOX}\nmpirun was unable to find the specified executable file, and therefore", 134,
-            "command: program: not found", id="not-found",
+            "command: program: No such file or directory", id="not-found",
         ),
         pytest.param(
             f"{BOX}\nprterun was unable to find the specified executable file, and therefore did", 1,
-            "command: program: not found", id="not-found-by-open-mpi-5", marks=FULL,
+            "command: program: No such file or directory", id="not-found-by-open-mpi-5", marks=FULL,
         ),
         pytest.param(
             f"{BOX}\nmpirun was unable to launch the specified application as it could not access", 132,

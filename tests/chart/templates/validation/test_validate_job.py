@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.chart.kinds import KINDS
+from lab.paths import CHART
+from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import refusal, render_with, set_arguments
 
 PYTORCH = "framework=pytorch"
@@ -89,7 +91,7 @@ CASES = {
     ),
     "servers-of-mpijob": (
         ("servers.replicas=2",),
-        "servers.replicas: is set, but this job is a MPIJob, which has no server; --set servers.replicas=null",
+        "servers.replicas: is set, but this job is an MPIJob, which has no server; --set servers.replicas=null",
         (*TFJOB, "servers.replicas=2"),
     ),
     "scheduler-of-tfjob": (
@@ -267,7 +269,7 @@ CASES = {
     ),
     "mpirun-arguments-without-mpi": (
         (*MXJOB, "mpi.flags={--tag-output}"),
-        "mpi.flags: is set, but a MXJob does not use MPI; --set mpi.flags=null",
+        "mpi.flags: is set, but an MXJob does not use MPI; --set mpi.flags=null",
         (*MXJOB, "mpi.flags=null"),
     ),
     "interfaces-without-mpi": (
@@ -282,7 +284,7 @@ CASES = {
     ),
     "ssh-port-with-kubectl": (
         (V1, "ssh.port=2022"),
-        "ssh.port: 2022 is set, but a MPIJob v1 starts its ranks without SSH; --set ssh.port=2222",
+        "ssh.port: 2022 is set, but an MPIJob v1 starts its ranks without SSH; --set ssh.port=2222",
         ("ssh.port=2022",),
     ),
     "lost-workers-without-a-launcher": (
@@ -292,7 +294,7 @@ CASES = {
     ),
     "form-of-another-kind": (
         (MASTER,),
-        "job.elastic: is false, but only a PyTorchJob uses this value, and this job is a MPIJob; --set job",
+        "job.elastic: is false, but only a PyTorchJob uses this value, and this job is an MPIJob; --set job",
         (PYTORCH, MASTER),
     ),
     "live-under-kueue": (
@@ -314,7 +316,7 @@ CASES = {
     ),
     "ssh-secret-of-an-operator": (
         ("ssh.secretName=keys",),
-        'ssh.secretName: "keys" is set, but a MPIJob does not use it, because its operator creates the key',
+        'ssh.secretName: "keys" is set, but an MPIJob does not use it, because its operator creates the key',
         (PLAIN, "ssh.secretName=keys"),
     ),
     "low-port": (
@@ -343,3 +345,23 @@ def test_without_a_job_no_rule_on_jobs_applies(helm: Path) -> None:
     rendered = render_with(helm, (*others, *wrong))
 
     assert not {"PyTorchJob", "Job", "ServiceAccount", "ConfigMap"} & set(rendered.kinds())
+
+
+@every_kind
+def test_kind_has_the_right_article_in_messages(helm: Path, kind: str) -> None:
+    """Users read the M of MPIJob and MXJob as a letter: an MPIJob, a TFJob."""
+    roles = ("launcher.cpu=1", "servers.cpu=1", "scheduler.cpu=1")
+    without_mpi = ("mpi.flags={--x}", "ssh.secretName=keys", "ssh.port=2022", "network.subnets={10.0.0.0/8}")
+
+    message = refusal(helm, *set_arguments(*KINDS[kind], *roles, *without_mpi))
+
+    found = re.findall(r"\b(an?) (\w*Job|Plain job)\b", message)
+    assert [words for words in found if words[0] != ("an" if words[1].startswith("M") else "a")] == []
+    assert found
+
+
+def test_no_template_writes_an_article_before_a_kind() -> None:
+    """distrain.text.aKind and distrain.text.aVersion choose the article."""
+    texts = [path.read_text(encoding="utf-8") for path in (CHART / "templates").rglob("*") if path.is_file()]
+
+    assert [match for text in texts for match in re.findall(r"\ban? %s[^\n]{0,40}", text)] == []

@@ -286,7 +286,7 @@ CASES = {
     ),
     "role-that-the-kind-lacks": (
         "servers: {podSpec: {dnsPolicy: Default}}",
-        "servers.podSpec: is set, but this job is a MPIJob, which has no server; remove it",
+        "servers.podSpec: is set, but this job is an MPIJob, which has no server; remove it",
         "servers: {x-podSpec: {dnsPolicy: Default}}",
     ),
 }

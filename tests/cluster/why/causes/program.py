@@ -16,7 +16,7 @@ CASES = (
         "program not found",
         Said(
             "Failed",
-            "command: no-such-program: not found",
+            "command: no-such-program: No such file or directory",
             "correct command, or use an image that holds it",
         ),
         {"command": ["no-such-program"], **ONCE},

@@ -120,6 +120,16 @@ def test_claim_that_holds_pods_back_is_the_reason_on_every_node(others: list[Obj
     assert "data" in answer.next
 
 
+def test_job_whose_claim_is_not_bound_yet_is_to_be_checked_again() -> None:
+    """Such a job is impossible, not busy: it would not start either if all other pods ended."""
+    others = [_claim(storageClassName="now"), AT_ONCE]
+
+    answer = judged(chart_job(workers=1, worker=_using("data")), NODES, others=others)
+
+    assert answer.verdict == "impossible"
+    assert answer.next.endswith("describe pvc data`, and check again once it is bound.")
+
+
 IN_ZONE_2 = [{"matchLabelExpressions": [{"key": ZONE, "values": ["2"]}]}]
 
 

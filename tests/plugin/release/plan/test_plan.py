@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from distrain.release import changes
 from distrain.release.changes import IGNORED, LIVE, REPLACED, Change
 from distrain.release.plan import Plan, lines, plan, refuse_traps
+from distrain.workload.manifest import from_manifest
+from tests.chart.kinds import KINDS, every_kind
+from tests.chart.rendering import set_arguments, template
 from tests.plugin.objects import JOB, Object, mpi_job, plain, pytorch_job
 from tests.plugin.release.plan.planning import (
     FLAGS,
@@ -46,6 +51,20 @@ def test_change_of_a_running_job_has_the_effect_that_its_operator_gives_it(job: 
     )
 
     assert [change.effect for change in found.changes] == [effect]
+
+
+@every_kind
+def test_new_labels_of_pods_replace_only_a_plain_job(helm4: Path, kind: str) -> None:
+    """docs/rescale.md says what an upgrade does with new labels."""
+    old, new = (
+        template(helm4, *set_arguments(*KINDS[kind], *more)).stdout
+        for more in ((), ("podLabels.team=x", "podAnnotations.team=x"))
+    )
+    jobs = [from_manifest(manifest, "--chart").resources for manifest in (old, new)]
+
+    found = changes.of_objects(changes.objects(old), changes.objects(new), *jobs)
+
+    assert {change.effect for change in found} == {REPLACED if kind == "plain" else IGNORED}
 
 
 def test_job_of_another_size_goes_on() -> None:
