@@ -217,9 +217,10 @@ def test_job_that_helm_would_take_over_from_an_earlier_release_is_refused(
 
     outcome = run(*command.split(), "run1", "--set", "workers.gpus=1")
 
-    left = f"run1: MPIJob {name} is left from an earlier release of this name, and Helm would take it over with its old pods"
+    left = f"run1: MPIJob {name} is left from an earlier release of this name"
+    takeover = "Helm would take it over with its old pods"
     deletion = f"delete it with `kubectl --namespace team delete mpijobs.kubeflow.org {name}`, then try again"
-    assert (outcome.code, outcome.err) == (2, f"distrain: {left}; {deletion}\n")
+    assert (outcome.code, outcome.err) == (2, f"distrain: {left}, and {takeover}; {deletion}\n")
     assert installed == []
 
 
