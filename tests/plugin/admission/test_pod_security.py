@@ -99,6 +99,25 @@ def _step(place: str, level: str, change: str, other: str) -> str:
             "that enforces baseline, or another kind of job (job.kind, job.apiVersion).",
             id="container-of-the-operator",
         ),
+        *(
+            pytest.param(
+                _job(BASELINE, launcher=launcher, version="v1"),
+                "restricted",
+                None,
+                "launcher: namespace team refuses container kubectl-delivery, which the operator adds. Take a "
+                f"namespace that enforces {admitting}, or another kind of job (job.kind, job.apiVersion).",
+                id=f"container-of-the-operator-beside-own-ones-for-{admitting}",
+            )
+            for launcher, admitting in ((BASELINE, "baseline"), (HOST, "privileged"))
+        ),
+        pytest.param(
+            _job(HOST, launcher=RESTRICTED, version="v1"),
+            "restricted",
+            None,
+            "launcher: namespace team refuses container kubectl-delivery, which the operator adds. Take a namespace "
+            "that enforces privileged, or another kind of job (job.kind, job.apiVersion).",
+            id="namespace-that-admits-all-roles",
+        ),
         pytest.param(
             _job(RESTRICTED, launcher=HOST, version="v1"),
             "baseline",
