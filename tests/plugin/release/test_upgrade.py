@@ -282,19 +282,6 @@ def test_job_that_the_last_revision_does_not_name_is_reported_with_what_ends_it(
     assert told.count("kubectl") == 1
 
 
-def test_job_that_an_upgrade_would_take_over_is_refused(run: Run, running: Recorded) -> None:
-    metadata = {**running.job["metadata"], "name": "run1-plain-launcher"}
-    metadata["annotations"] = {"meta.helm.sh/release-name": "run1"}
-    running.api.answers["/apis/batch/v1/namespaces/team/jobs/run1-plain-launcher"] = {"metadata": metadata}
-
-    outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.kind=Plain", "--yes")
-
-    deletion = "delete it with `kubectl --namespace team delete jobs.batch run1-plain-launcher`, then try again"
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.splitlines()[-1].endswith(f"Helm would take it over with its old pods; {deletion}")
-    assert running.upgrades == []
-
-
 @pytest.mark.parametrize("command", [("upgrade", "run1"), ("rescale", "run1", "--workers", "2")])
 def test_release_that_cannot_be_read_is_not_changed(run: Run, cluster: FakeApi, command: tuple[str, ...]) -> None:
     cluster.answers[SECRETS] = 403
