@@ -219,6 +219,22 @@ def test_master_and_workers_are_counted_together_and_their_differences_listed() 
     }
 
 
+def test_variable_that_only_the_master_has_is_listed_by_its_name() -> None:
+    job = pytorch_job()
+    shared = {"name": "LOG", "value": "a"}
+    pods(job, "Master")["containers"][0]["env"] = [{"name": "API_TOKEN", "value": "s3cr3t-of-mine"}, shared]
+    pods(job, "Worker")["containers"][0]["env"] = [shared]
+
+    draft = drafted(job)
+
+    assert _lost(draft) == {
+        "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env[0]": (
+            "variable API_TOKEN is set so only here; the pods here are those of "
+            "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
+        )
+    }
+
+
 @pytest.mark.parametrize(
     ("policy", "values"),
     [

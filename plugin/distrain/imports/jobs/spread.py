@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs.pod import Parts
-from distrain.imports.ledger import Path, leaves
+from distrain.imports.ledger import Path
 
 # Parts of a pod that have a key at the top level of the values, where they apply to every pod.
 TOP = {
@@ -83,9 +83,23 @@ def merge_twin(draft: Draft, one: Path, other: Path) -> None:
     """
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
-    for path in [*leaves(draft.ledger.get(other), other)]:
+    _merge_variables(draft, one, other, why)
+    for path in [*draft.ledger.unsettled(other)]:
         value = draft.ledger.get(path)
         if draft.ledger.get((*one, *path[len(other) :])) == value:
             draft.ledger.settle(path)
         else:
             draft.lose(path, why)
+
+
+def _merge_variables(draft: Draft, one: Path, other: Path, why: str) -> None:
+    """Compare the variables of two pod templates by their names, because their order may differ."""
+    for index, _ in enumerate(draft.ledger.get((*other, "spec", "containers"), [])):
+        place = ("spec", "containers", index, "env")
+        kept = draft.ledger.get((*one, *place), [])
+        for number, variable in enumerate(draft.ledger.get((*other, *place), [])):
+            path = (*other, *place, number)
+            if variable in kept:
+                draft.know(path)
+            else:
+                draft.lose(path, f"variable {draft.ledger.get((*path, 'name'))} is set so only here; {why}")
