@@ -147,6 +147,27 @@ def test_run_whose_main_pod_is_gone_has_no_log_whatever_pods_are_left(
         assert (of_all.code, of_all.out, of_all.err) == (4, "", shown.err)
 
 
+@pytest.mark.parametrize("kind", ["elastic PyTorchJob", "MXJob"])
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("flag", ["--tail=3", "--follow"])
+def test_log_of_another_worker_is_not_passed_off_as_the_main_log(
+    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, end: str, gone: int, flag: str
+) -> None:
+    left = renamed(pod("worker", 1 - gone, phase=end), f"run1-worker-{1 - gone}")
+    serve(api, *over(ROLES[kind][0], end), pods=[left])
+    kubelet.start(left["metadata"]["name"])
+    kubelet.write(left["metadata"]["name"], "of another worker")
+    kubelet.end(left["metadata"]["name"])
+
+    shown, of_all = logs("run1", flag), logs("run1", "--all")
+
+    words = f"has ended, and no log of worker-{gone} is left, so this is the log of another worker"
+    assert (shown.code, shown.out) == (0, "of another worker\n")
+    assert shown.err == f"distrain: run1: {words}; {RECORD}, if that is set\n"
+    assert (of_all.code, of_all.out, of_all.err) == (0, f"worker-{1 - gone} | of another worker\n", "")
+
+
 @pytest.mark.parametrize(
     ("job", "pods", "words"),
     [
