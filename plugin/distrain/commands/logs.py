@@ -11,6 +11,7 @@ from distrain.errors import (
     DistrainError,
     ForbiddenError,
     GoneError,
+    NoLogError,
     StoppedError,
     UnreachableError,
     ValuesError,
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from distrain.logs.pods import Look
     from distrain.logs.reader import Reader, Wanted
     from distrain.status.sources import Source, Unread
+
+# The next step if --previous finds no log.
+PREVIOUS = (
+    "leave out --previous: if the program was started again in the same container, the lines before that are in the "
+    "container's present log"
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -161,6 +168,8 @@ class Logs:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
         words = f"{errors[0].messages[0]}{more}"
+        if not has_read and all(isinstance(error, NoLogError) for error in errors):
+            raise GoneError(f"{words}; {PREVIOUS if self._options.previous else 'add --follow to wait for it'}")
         if not has_read:
             raise type(errors[0])(words)
         console.say(words)

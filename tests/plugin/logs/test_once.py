@@ -224,12 +224,26 @@ def test_previous_prints_the_container_before_the_restart(up: Kubelet, logs: Run
     assert logs("run1").out == "again\n"
 
 
-def test_previous_log_that_is_not_there_is_said_in_a_line(up: Kubelet, logs: Run) -> None:
-    shown = logs("run1", "--previous")
+@pytest.mark.parametrize("flags", [["--previous"], ["--previous", "--all"]])
+def test_previous_log_that_is_not_there_is_said_in_a_line(up: Kubelet, logs: Run, flags: list[str]) -> None:
+    shown = logs("run1", *flags)
 
-    assert (shown.code, shown.out) == (3, "")
+    assert (shown.code, shown.out) == (4, "")
     assert shown.err.startswith("distrain: the log of run1-launcher: ")
+    assert "; leave out --previous: if the program was started again in the same container, " in shown.err
     assert len(shown.err.splitlines()) == 1
+
+
+def test_log_of_a_container_that_is_not_there_yet_is_no_failure_of_the_cluster(
+    api: FakeApi, kubelet: Kubelet, logs: Run
+) -> None:
+    serve(api, MPI, pods=[pod("launcher")])
+    kubelet.logs["run1-launcher"] = []
+
+    shown = logs("run1")
+
+    assert (shown.code, shown.out) == (4, "")
+    assert shown.err.endswith("; add --follow to wait for it\n")
 
 
 def test_timestamps_are_printed_on_request(up: Kubelet, logs: Run) -> None:
