@@ -30,6 +30,17 @@ VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )
 FILES = ("~/.aws/credentials", "~/.aws/config", "~/.boto", "/etc/boto.cfg")
+# What S3's error codes say about the user's credentials. The last one is versitygw's code for an unknown access key.
+NO_RIGHT = "your AWS credentials have no right to read it"
+UNKNOWN_KEY = "the server does not know the access key of your AWS credentials"
+REFUSALS = {
+    "AccessDenied": NO_RIGHT,
+    "403": NO_RIGHT,
+    "SignatureDoesNotMatch": "the secret key of your AWS credentials is wrong",
+    "ExpiredToken": "your AWS credentials have expired",
+    "InvalidAccessKeyId": UNKNOWN_KEY,
+    "XAdminUserNotFound": UNKNOWN_KEY,
+}
 CORRECT = "correct the location, or the settings of your AWS environment"
 CONNECT = "; name another server with --endpoint"
 
@@ -141,8 +152,8 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
         return RecordError(
             f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name another server with --endpoint"
         )
-    if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
-        words = "your AWS credentials have no right to read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
+    if code in REFUSALS:
+        words = f"{REFUSALS[code]}; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 

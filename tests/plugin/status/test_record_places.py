@@ -98,7 +98,7 @@ def test_place_without_a_record_is_refused(
     assert shown.err.startswith(f"distrain: --record: {words}")
 
 
-def test_denied_and_missing_credentials_are_told_apart(
+def test_wrong_unknown_and_missing_credentials_are_told_apart(
     api: FakeApi, status: Run, s3: Put, s3_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(api, DONE)
@@ -106,14 +106,18 @@ def test_denied_and_missing_credentials_are_told_apart(
     asked = ("run1", "--record", f"s3://{BUCKET}/team/run1", "--endpoint", s3_server.endpoint)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 
-    denied = status(*asked)
+    wrong = status(*asked)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unknown")
+    unknown = status(*asked)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     missing = status(*asked)
 
-    assert (denied.code, denied.err.count("\n")) == (3, 1)
-    assert "your AWS credentials have no right to read it; set AWS_PROFILE" in denied.err
+    assert (wrong.code, wrong.err.count("\n")) == (3, 1)
+    assert ": SignatureDoesNotMatch: the secret key of your AWS credentials is wrong; set AWS_PROFILE" in wrong.err
+    assert (unknown.code, unknown.err.count("\n")) == (3, 1)
+    assert "the server does not know the access key of your AWS credentials; set AWS_PROFILE" in unknown.err
     assert (missing.code, missing.err.count("\n")) == (3, 1)
     assert "your environment has no AWS credentials; set AWS_PROFILE" in missing.err
 
