@@ -114,9 +114,7 @@ def test_strategy_without_a_program_is_refused(image_of_all: None) -> None:
         pytest.param(["torch"], ", or set framework to pytorch (by hand: --framework pytorch)", id="another"),
     ],
 )
-def test_framework_that_the_image_lacks_is_refused(
-    monkeypatch: pytest.MonkeyPatch, held: list[str], step: str
-) -> None:
+def test_framework_that_the_image_lacks_is_refused(monkeypatch: pytest.MonkeyPatch, held: list[str], step: str) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in held else None)
 
     with pytest.raises(ArgumentError) as raised:

@@ -169,7 +169,8 @@ class Logs:
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
         words = f"{errors[0].messages[0]}{more}"
         if not has_read and all(isinstance(error, NoLogError) for error in errors):
-            raise GoneError(f"{words}; {PREVIOUS if self._options.previous else 'add --follow to wait for it'}")
+            step = PREVIOUS if self._options.previous else "add --follow to wait for it"
+            raise GoneError(f"{self._name}: there is no such log: {words}; {step}")
         if not has_read:
             raise type(errors[0])(words)
         console.say(words)

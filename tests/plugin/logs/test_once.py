@@ -229,7 +229,7 @@ def test_previous_log_that_is_not_there_is_said_in_a_line(up: Kubelet, logs: Run
     shown = logs("run1", *flags)
 
     assert (shown.code, shown.out) == (4, "")
-    assert shown.err.startswith("distrain: the log of run1-launcher: ")
+    assert shown.err.startswith("distrain: run1: there is no such log: the log of run1-launcher: ")
     assert "; leave out --previous: if the program was started again in the same container, " in shown.err
     assert len(shown.err.splitlines()) == 1
 
