@@ -126,7 +126,7 @@ def test_container_that_runs_again_has_its_own_cause(
         pytest.param(_restart(4000), {}, id="long-ago"),
         pytest.param(_restart(50) + step(7, at=time.time() - 20), {}, id="before-the-last-step"),
         pytest.param("", {"ago": 4000}, id="container-long-ago"),
-        pytest.param(step(7, at=time.time()), {"ago": 50}, id="container-before-the-last-step"),
+        pytest.param(step(7, at=time.time()), {"ago": 900}, id="container-before-the-last-step"),
         pytest.param("", {"ago": 5, "exitCode": 143}, id="stopped"),
         pytest.param("", {"ago": 5, "exitCode": 0}, id="ended-well"),
         pytest.param("", {"ago": 5, "finishedAt": None}, id="at-an-unknown-time"),
