@@ -19,6 +19,8 @@ from distrain.release.owner import HELMS_OWN
 from distrain.release.transaction import Release
 from distrain.workload.wording import listed
 
+KEEP = {"helm.sh/resource-policy": "keep"}
+
 
 def is_gone(status: Status | None) -> bool:
     """Tell whether there is no release, or it is uninstalled, or `helm uninstall` is still working."""
@@ -40,8 +42,13 @@ def left(cluster: Cluster, release: Release, manifest: str) -> str:
 
 
 def _left(cluster: Cluster, release: Release, manifest: str) -> Iterator[Resource]:
-    """Yield the objects of the manifest that Helm has created for this release, and that nobody is deleting."""
-    for each in objects(manifest):
+    """Yield the objects of the manifest that Helm has created for this release, and that nobody is deleting.
+
+    An uninstallation keeps an object with KEEP, so it is not left by mistake: it may be a volume claim of the user.
+    """
+    for each, document in objects(manifest).items():
+        if KEEP.items() <= (document["metadata"].get("annotations") or {}).items():
+            continue
         path = paths.of_kind(each.api_version, each.kind, release.target.namespace, each.name)
         found = cluster.read_optional(path, kube.Named, named(each), METADATA)
         is_left = found and not found.metadata.deletion_timestamp

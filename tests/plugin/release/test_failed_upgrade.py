@@ -47,10 +47,15 @@ apiVersion: v1
 kind: Pod
 metadata: {name: run1-check, annotations: {helm.sh/hook: pre-install}}
 ---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: run1-data, annotations: {helm.sh/resource-policy: keep}}
+---
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 metadata: {name: run1}
 """
+KEPT = "/api/v1/namespaces/team/persistentvolumeclaims/run1-data"
 OBJECTS = ["/api/v1/namespaces/team/configmaps/run1-trainer", "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/run1"]
 NEWER = Status("deployed", 5)
 UNINSTALLED = "run1: someone uninstalled it during the upgrade"
@@ -248,7 +253,7 @@ LEFT = (
 @pytest.mark.parametrize(
     ("cluster", "left"),
     [
-        pytest.param(Objects(*OBJECTS), LEFT, id="job-and-more"),
+        pytest.param(Objects(*OBJECTS, KEPT), LEFT, id="job-and-more"),
         pytest.param(Objects(), "nothing of it is left", id="nothing"),
         pytest.param(Objects(*OBJECTS, owner="run2"), "nothing of it is left", id="of-another-release"),
         pytest.param(Objects(*OBJECTS, deletion_timestamp="2026-01-01T00:00:00Z"), "nothing of it is left", id="going"),
