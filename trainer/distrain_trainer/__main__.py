@@ -68,11 +68,11 @@ def program_of(config: Config) -> str:
     Raises ArgumentError if the image lacks the framework, or if the trainer has no program for this framework, strategy
     and task.
     """
-    if importlib.util.find_spec(PACKAGES[config.framework]) is None:
-        raise ArgumentError(
-            f"framework: this image does not hold {config.framework}; set image.repository to one that does, "
-            "or set command to run your own program"
-        )
+    held = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is not None]
+    if config.framework not in held:
+        other = f", or set framework to {' or '.join(held)} (by hand: --framework {held[0]})" if held else ""
+        words = f"this image does not hold {config.framework}; set image.repository to an image that holds it{other}"
+        raise ArgumentError(f"framework: {words}")
     under_mpirun = config.framework == "pytorch" and "OMPI_COMM_WORLD_SIZE" in os.environ
     programs = PROGRAMS[f"{config.framework} under mpirun" if under_mpirun else config.framework]
     if config.strategy not in programs:

@@ -58,8 +58,10 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int
     for role in job.roles:
         if role.replicas and (words := violated(standard, _pod(role))):
             roles.setdefault(words, []).append(role)
-    for words, refused in roles.items():
-        step = _next_step(standard, _pod(refused[0]), job)
+    every = [_pod(role) for role in job.roles if role.replicas]
+    # No value changes a container of the operator, so its refusal comes first: the first one is the next step.
+    for words, refused in sorted(roles.items(), key=lambda item: not _refused_of_operator(standard, _pod(item[1][0]))):
+        step = _next_step(standard, _pod(refused[0]), every, job)
         yield Refusal(Verdict.IMPOSSIBLE, words, f"{listed([*map(say.place, refused)])}: namespace {namespace} {step}")
 
 
@@ -108,8 +110,10 @@ def _pod(role: PodRole) -> Pod:
     return Pod(role.spec, role.annotations)
 
 
-def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
-    admitting = next(level for level in CHECKS if not violated(replace(standard, level=level), pod))
+def _next_step(standard: Standard, pod: Pod, every: Sequence[Pod], job: Job) -> str:
+    admitting = next(
+        level for level in CHECKS if not any(violated(replace(standard, level=level), each) for each in every)
+    )
     if added := _refused_of_operator(standard, pod):
         head = f"refuses container {listed(added)}, which the operator adds."
         return f"{head} Take a namespace that enforces {admitting}, or another kind of job (job.kind, job.apiVersion)."

@@ -151,7 +151,6 @@ class View:
         If no pod's log shows the steps of the run `name` any more, read its record.
         """
         from distrain.status.absence import absence, missing_namespace
-        from distrain.status.run import lacks_logs
 
         is_empty = not seen and not self._asked.name and self._asked.namespace
         if is_empty and (words := missing_namespace(self._cluster)):
@@ -161,7 +160,7 @@ class View:
         if self._asked.name and self._asked.record.record:
             self._refuse_another(self._asked.record.record, seen[0])
         runs = self._statuses(seen)
-        if self._asked.name and self._find_record and lacks_logs(seen[0], runs[0]):
+        if self._asked.name and self._find_record and runs[0].lacks_log:
             self._record, self._find_record = self._find_record(), None
             runs = self._statuses(seen)
         return runs

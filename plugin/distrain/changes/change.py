@@ -16,6 +16,7 @@ from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.progress import hostfile
 from distrain.release.current import Current, read, training
+from distrain.release.orphans import refuse_takeover
 from distrain.release.plan import Before, Plan, freed, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
@@ -71,6 +72,9 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     number = current.revision.number + 1 if current.revision.number else 0
     job = found.job.of_release(options.name, number, options.history_max)
     found, before = found._replace(job=job), _before(request, current)
+    known = {(each.kind, each.name) for each in current.job.resources}
+    new = (each for each in job.resources if (each.kind, each.name) not in known)
+    refuse_takeover(request.cluster, options.name, found.release.target.namespace, new)
     planned = plan(options.name, before, found.next)
     refuse_ended(planned, before)
     if planned.is_suspended:
@@ -136,6 +140,7 @@ def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
         release,
         operation,
         planned,
+        found.manifest,
         followed=found.followed(current.pods, is_resized=is_resized),
         refresh=refresh,
     )

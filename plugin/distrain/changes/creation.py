@@ -42,6 +42,7 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
         raise
     name, target = found.release.name, found.release.target
     refuse_applied(request, name)
+    orphans.refuse_takeover(request.cluster, name, target.namespace, found.job.resources)
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
         console.say(f"warning: {orphan.words}")
     if found.is_suspended:
@@ -67,4 +68,11 @@ def _carry_out(found: RenderedJob, uninstalled: int) -> None:
     options, followed, tools = found.request.options, found.followed(), found.tools()
     more = tuple(options.helm_flags)
     operation = Operation(uuid.uuid4().hex, hooks=found.runs_hooks, more=more, uninstalled=uninstalled)
-    install(tools, found.release, operation, create_namespace=options.create_namespace, followed=followed)
+    install(
+        tools,
+        found.release,
+        operation,
+        found.manifest,
+        create_namespace=options.create_namespace,
+        followed=followed,
+    )

@@ -63,8 +63,9 @@ def _in_the_way(role: PodRole, asked: Role, node: kube.Node, free: Node, state: 
     if cause:
         taints = [f"{taint.key}={taint.value or ''}:{taint.effect}" for taint in untolerated(node, role.spec)]
         yield f"refused: {cause}{f': {listed(taints)}' if 'taint' in cause else ''}"
-    elif not capacity.copies(free, asked):
-        yield f"refused: {listed(insufficient(free, asked))}"
+    elif (held := capacity.copies(free, asked)) < role.replicas:
+        head = f"takes no more than {held}" if held else "refused"
+        yield f"{head}: {listed(insufficient(free, asked))}"
     rules = [words.removeprefix("node(s) didn't match ") for words in between_pods(asked)]
     if rules:
         yield f"the job's own pods decide, too: {listed(rules)}"

@@ -35,6 +35,8 @@ HELMS_OWN = ("get", "history", "lint", "list", "rollback", "test", "uninstall")
 EXCLUDED = "not allowed with argument "
 # The width of --help on a wide terminal.
 WIDTH = 100
+# A suggestion needs at least this ratio of common characters (difflib). "bogus" and "logs" have 0.67.
+LEAST_SIMILARITY = 0.7
 
 
 class Parser(argparse.ArgumentParser):
@@ -352,5 +354,5 @@ def meant(word: str, choices: Iterable[str]) -> str:
     """Return a hint that names the choice most similar to the word, or an empty string if none is similar."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(choices), n=1)
+    close = get_close_matches(word, list(choices), n=1, cutoff=LEAST_SIMILARITY)
     return f"; did you mean {close[0]}?" if close else ""

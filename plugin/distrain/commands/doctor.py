@@ -27,6 +27,9 @@ from distrain.workload.manifest import from_manifest
 from distrain.workload.wording import listed
 from distrain.yaml import yaml_writer
 
+# What a user cannot do, by the section of the first obstacle.
+OBSTACLES = {"values": "the job of these values cannot run", "rights": "you may not install a job"}
+
 
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
@@ -100,10 +103,10 @@ def _verdict(diagnosis: Diagnosis) -> str:
     where = f"in namespace {diagnosis.namespace}"
     if diagnosis.obstacles:
         first = diagnosis.obstacles[0]
-        what = "the job of these values cannot run" if first.section == "values" else "no job can run"
+        what = OBSTACLES.get(first.section, "no job can run")
         return f"not ready: {what} {where}: {_told(first)}"
     if not diagnosis.is_ready:
-        return f"not ready: no kind of job can run {where}; the reasons are under jobs"
+        return f"not ready: you can run no kind of job {where}; the reasons are under jobs"
     sure = [job.name for job in diagnosis.jobs if job.state == OK]
     perhaps = [job.name for job in diagnosis.jobs if job.state != OK]
     if not sure:

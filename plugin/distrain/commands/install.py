@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from distrain import console
 from distrain.answers.runs_view import Asked, show
 from distrain.changes.creation import create
 from distrain.errors import StoppedError, ValuesError
+from distrain.request import run_record
 from distrain.request.request import Request
 
 
@@ -24,7 +26,8 @@ def run(options: argparse.Namespace) -> int:
 def _follow(request: Request) -> int:
     """Show the run until it has ended. If an error or Ctrl-C interrupts this, the release remains installed."""
     name, target = str(request.name), request.cluster.target
-    code = show(request.cluster, Asked(name, target.namespace, watches=True))
+    record = partial(run_record.of_release, request, name, "")
+    code = show(request.cluster, Asked(name, target.namespace, watches=True, find_record=record))
     if code == StoppedError.exit_code:
         console.say(
             f"{name}: the run goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again"

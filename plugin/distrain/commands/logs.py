@@ -11,6 +11,7 @@ from distrain.errors import (
     DistrainError,
     ForbiddenError,
     GoneError,
+    NoLogError,
     StoppedError,
     UnreachableError,
     ValuesError,
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from distrain.logs.pods import Look
     from distrain.logs.reader import Reader, Wanted
     from distrain.status.sources import Source, Unread
+
+# The next step if --previous finds no log.
+PREVIOUS = (
+    "leave out --previous: if the program was started again in the same container, the lines before that are in the "
+    "container's present log"
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,6 +69,7 @@ class Logs:
             return self._save(found)
         if found.has_ended and missing(found) and not (self._options.all and started(found.pods)):
             raise GoneError(f"{self._name}: {self._none(found)}")
+        self._tell_gone(found)
         return self._follow(found) if self._options.follow else self._once(found)
 
     def _tell_unread(self, source: Source, unread: Unread) -> None:
@@ -79,6 +87,20 @@ class Logs:
         more = f" (and {counted(len(kinds) - 1, 'more kind')})" if len(kinds) > 1 else ""
         for words in kinds[:1]:
             console.say(f"not read: {words}{more}")
+
+    def _tell_gone(self, found: Look) -> None:
+        """Say if the log that is printed may be another worker's, because the pod with the main log is gone."""
+        from distrain.logs.pods import workers_gone
+
+        if not self._options.all and (gone := workers_gone(found)):
+            more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            words = f"has ended, and no log of {gone[0]}{more} is left, so this is the log of another worker"
+            console.say(f"{self._name}: {words}; {self._known()}")
+
+    def _known(self) -> str:
+        """Return where the user finds what is known of a run whose main log is gone."""
+        status = f"`helm distrain status {self._name} {self._cluster.target.helm_flags}`"
+        return f"{status} shows what is known of the run, and {self._output()}"
 
     def _output(self) -> str:
         """Return a hint for a run without logs: its output, if any, is in output.uri, a value of the release."""
@@ -133,10 +155,8 @@ class Logs:
         from distrain.workload.suspension import is_suspended
 
         if found.has_ended or is_suspended(live_job(found.objects)):
-            status = f"`helm distrain status {self._name} {self._cluster.target.helm_flags}`"
             state = "has ended" if found.has_ended else "is suspended"
-            gone = f"{state}, and no log of its {main_role(found)} is left"
-            return f"{gone}; {status} shows what is known of the run, and {self._output()}"
+            return f"{state}, and no log of its {main_role(found)} is left; {self._known()}"
         words = missing(found)
         if started(found.pods) and not self._options.all:
             return f"{words}; --all prints the logs of the other pods, and --follow waits for the run's main log"
@@ -148,6 +168,9 @@ class Logs:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
         words = f"{errors[0].messages[0]}{more}"
+        if not has_read and all(isinstance(error, NoLogError) for error in errors):
+            step = PREVIOUS if self._options.previous else "add --follow to wait for it"
+            raise GoneError(f"{self._name}: there is no such log: {words}; {step}")
         if not has_read:
             raise type(errors[0])(words)
         console.say(words)

@@ -137,7 +137,7 @@ def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -
     """Merge the files into one document and add the values from flags."""
     document = commented_yaml.Section()
     for number, content in enumerate(texts):
-        section = commented_yaml.parse(without_footer(content), schema)
+        section = _parsed(content, schema)
         if number:
             document.head += section.head
             document.merge(section)
@@ -145,6 +145,10 @@ def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -
             document = section
     _set(document, (), values.files, values.given)
     return document
+
+
+def _parsed(text: str, schema: Mapping[str, Any]) -> commented_yaml.Section:
+    return commented_yaml.parse(without_footer(text), schema)
 
 
 def _set(
@@ -224,11 +228,13 @@ def _settled(
 ) -> str:
     """Return the document's text.
 
-    The file's values are sorted in the schema's order, unless sorting breaks the YAML.
+    The file's values are sorted in the schema's order, unless sorting breaks the YAML, or there is nothing to add or to
+    change in the file.
     """
     expected = _expected(work, lines)
     unsorted = commented_yaml.text(document)
-    document.sort(schema)
+    if [unsorted] != [commented_yaml.text(_parsed(content, schema)) for content in given.texts]:
+        document.sort(schema)
     for body in (commented_yaml.text(document), unsorted):
         with suppress(ValuesError):  # Sorting may have moved a YAML alias before its anchor.
             if _says(body, expected) or given.helm.given_values(given.source.with_text(body)) == expected:

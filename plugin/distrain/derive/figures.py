@@ -14,6 +14,7 @@ from distrain import kube
 from distrain.derive import formulas
 from distrain.derive.models import describe
 from distrain.errors import ValuesError
+from distrain.workload.kinds import offers_servers
 from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
@@ -180,17 +181,19 @@ def _of_gradients(size: Size, trainer: Trainer) -> Iterator[Figure]:
     told = f" ({model.usual_data})" if trainer.is_synthetic else f", if the data has {model.usual_data}"
     yield "gradients", f"K = {_bytes(size_of_all)} = 4 bytes x {counted}{told}"
     if size.ranks > 1:
-        yield from _traffic(size, size_of_all)
+        yield from _traffic(size, size_of_all, has_servers=offers_servers(trainer.framework))
     if size.workers > 1:
         yield "communication", _communication(size, trainer, size_of_all)
     if size.gpus:
         yield "checkpoint", _checkpoint(size, trainer)
 
 
-def _traffic(size: Size, gradients: int) -> Iterator[Figure]:
+def _traffic(size: Size, gradients: int, *, has_servers: bool) -> Iterator[Figure]:
     would = ("would send", "sends") if size.servers else ("sends", "would send")
     sent = _bytes(formulas.all_reduce_bytes(gradients, size.ranks))
     yield "all-reduce", f"each of N = {size.ranks} ranks {would[0]} {sent} a step, 2 (N-1) K / N, and as much comes in"
+    if not has_servers:
+        return
     servers, workers = size.servers or 1, size.workers if size.servers else size.ranks
     sent = _bytes(formulas.server_bytes(gradients, workers, servers))
     who = "the one server" if servers == 1 else f"each of {servers} servers"

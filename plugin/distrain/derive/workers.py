@@ -95,7 +95,7 @@ def lines_of(work: Work, room: Room | None) -> Lines:
     lines = _spread(work, room)
     split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
     if split.gpus and room and work.has(GPUS) and not room.may_fit(split):
-        words = f"workers.gpus: {split.gpus} is yours and kept, but the nodes hold no {split}"
+        words = f"workers.gpus: {split.gpus} is set and kept, but the nodes hold no {split}"
         work.notes.append(f"{words}; `helm distrain check` says why")
     if split.gpus:
         lines |= _amounts(work, room, split)
@@ -266,7 +266,7 @@ def _report_kept(work: Work, path: Path, line: Line | None, *, is_too_much: bool
     if own > ours if is_too_much else own < ours:
         comparison = "more" if is_too_much else "less"
         where = ".".join(path)
-        work.notes.append(f"{where}: {value} is yours and kept; it is {comparison} than {line.value}, {line.source}")
+        work.notes.append(f"{where}: {value} is set and kept; it is {comparison} than {line.value}, {line.source}")
 
 
 def _number(amount: str) -> int | str:

@@ -120,7 +120,7 @@ def failure(error: str) -> DistrainError:
     if missing := re.search(NO_NAMESPACE, words):
         return no_namespace(missing[1])
     if re.search(NAME_IN_USE, words):
-        return NameInUseError(f"{words}; another install or upgrade of this release finished first: try again")
+        return NameInUseError("another install or upgrade of this release finished first; try again")
     return HelmError(words)
 
 

@@ -21,3 +21,9 @@ def plural(kind: str) -> str:
     if name.endswith("y") and name[-2] not in "aeiou":
         return f"{name[:-1]}ies"
     return f"{name}es" if name.endswith(("s", "x", "ch")) else f"{name}s"
+
+
+def kubectl_type(resource: Resource) -> str:
+    """Return how kubectl names an object's type, with its group: "mpijobs.kubeflow.org"."""
+    group = resource.api_version.rpartition("/")[0]
+    return plural(resource.kind) + (f".{group}" if group else "")

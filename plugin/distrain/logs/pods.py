@@ -87,6 +87,15 @@ def missing(found: Look) -> str:
     return f"{waiting[0]} has not started" if waiting else f"its {component} has no pod now"
 
 
+def workers_gone(found: Look) -> list[str]:
+    """If a run has ended and its main log may be in a worker, return the workers whose log is gone."""
+    if not found.has_ended or not found.workers_speak:
+        return []
+    left = {title(pod) for pod in started(found.pods)}
+    workers = map(f"{WORKER}-{{}}".format, range(logs.workers_of(live_job(found.objects))))
+    return [name for name in workers if name not in left]
+
+
 def main_role(found: Look) -> str:
     """Return the role of the pods that may have the run's main log."""
     return logs.main_role(live_job(found.objects))

@@ -12,6 +12,7 @@ from distrain.predict.gradients import Bucket, late
 from distrain.predict.network import SERVERS, Size
 from distrain.predict.step import Constants, step_seconds
 from distrain.predict.work import Work
+from distrain.workload.kinds import offers_servers
 
 ALL_REDUCE = "all-reduce"
 
@@ -69,7 +70,8 @@ def powers(most: int, own: int) -> list[int]:
 def rows(work: Work, constants: Constants, workers: Sequence[int], price: Price | None = None) -> list[Row]:
     """Return two rows for each size: one with all-reduce and one with parameter servers.
 
-    A single rank has only one row.
+    A size has only one row if it has a single rank, or if the framework cannot use parameter servers with so many ranks
+    per worker.
     """
     return [row for number in workers for row in _rows(work, constants, number, price)]
 
@@ -77,7 +79,7 @@ def rows(work: Work, constants: Constants, workers: Sequence[int], price: Price 
 def _rows(work: Work, constants: Constants, workers: int, price: Price | None) -> Iterator[Row]:
     size = replace(work.size, workers=workers, servers=0)
     yield _row(work, constants, work.buckets, size, price, ALL_REDUCE)
-    if size.ranks > 1:
+    if size.ranks > 1 and offers_servers(work.framework, size.slots):
         served = replace(size, servers=work.size.servers or workers)
         yield _row(work, replace(constants, algorithm=SERVERS), late(work.buckets), served, price, SERVERS)
 

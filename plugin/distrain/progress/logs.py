@@ -45,6 +45,20 @@ def has_main_log(pods: Sequence[kube.Pod], job: Job) -> bool:
     return any(role_of(pod) == main and pod.status.phase in PHASES for pod in pods)
 
 
+def workers_of(job: Job) -> int:
+    return sum(role.replicas for role in job.roles if role.component == WORKER)
+
+
+def may_lack_main_log(pods: Sequence[kube.Pod], job: Job) -> bool:
+    """Tell whether the pod with the run's main log may be gone.
+
+    If the main log is in a worker, any worker may be the one, so all workers' pods must be there and have started.
+    """
+    main = main_role(job)
+    wanted = workers_of(job) if main == WORKER else 1
+    return sum(role_of(pod) == main and pod.status.phase in PHASES for pod in pods) < wanted
+
+
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
     """Return the pods that may report steps and run or have succeeded; if there are none, the pods that have failed."""
     return speakers(pods, ("Running", "Succeeded")) or speakers(pods, PHASES)

@@ -30,6 +30,8 @@ VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )
 FILES = ("~/.aws/credentials", "~/.aws/config", "~/.boto", "/etc/boto.cfg")
+# S3's error codes for credentials that it refuses. XAdminUserNotFound is versitygw's code for an unknown access key.
+REFUSALS = ("AccessDenied", "403", "SignatureDoesNotMatch", "ExpiredToken", "InvalidAccessKeyId", "XAdminUserNotFound")
 CORRECT = "correct the location, or the settings of your AWS environment"
 CONNECT = "; name another server with --endpoint"
 
@@ -141,10 +143,21 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
         return RecordError(
             f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name another server with --endpoint"
         )
-    if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
-        words = "your AWS credentials have no right to read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
+    if code in REFUSALS:
+        words = f"{_of_credentials(code)}; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
+
+
+def _of_credentials(code: str) -> str:
+    """Return what an error code says about the user's credentials."""
+    if code == "SignatureDoesNotMatch":
+        return "the secret key of your AWS credentials is wrong"
+    if code == "ExpiredToken":
+        return "your AWS credentials have expired"
+    if code in ("AccessDenied", "403"):
+        return "your AWS credentials have no right to read it"
+    return "the server does not know the access key of your AWS credentials"
 
 
 def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:

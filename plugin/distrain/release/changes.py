@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from distrain import redact
 from distrain.kube.resource import Resource
 from distrain.workload.documents import HOOK
 from distrain.workload.kinds import FACTS, KUBEFLOW, PLAIN, VERSIONS
+from distrain.workload.wording import listed
 from distrain.yaml import yaml_loader
 
 Object = dict[str, Any]
@@ -35,9 +36,14 @@ APPLIED = {
     ("Job", "batch/v1"): PLAIN.live,
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
-# The chart values that set labels and annotations of a pod template; messages name these values.
+# The chart values that set labels and annotations of a pod template, besides the labels and annotations of its role.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
-VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
+VALUES = {
+    "labels": ("podLabels", "commonLabels"),
+    "annotations": ("podAnnotations", "commonAnnotations"),
+}
+# The annotations of pods that the section `monitoring` sets.
+METRICS = ".prometheus.io/"
 # The keys that serviceMesh sets in a pod. Earlier charts did not set the last two keys, so only pods that are created
 # after an upgrade have them.
 MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
@@ -170,12 +176,19 @@ def is_resize(change: Change) -> bool:
     return bool(SIZE.fullmatch(change.what.partition(": ")[2]))
 
 
-def value_of(path: str) -> str | None:
-    """Return the path of the chart value that sets this field of the job, or None if it is not known."""
+def value_of(path: str, changed: Iterable[str]) -> str:
+    """Return which of the changed values set this field of the job, or the field itself if this is not known."""
     found = TEMPLATE_METADATA.search(path)
-    if found and MESH.search(path):
+    if not found:
+        return path
+    if MESH.search(path):
         return "serviceMesh"
-    return VALUES[found[1]] if found else None
+    metadata, key = found[1], path[found.end() :]
+    endings = [f".{each}{key}" for each in (metadata, *VALUES[metadata])]
+    setting = [value for value in changed if f".{value}".endswith(tuple(endings))]
+    if key.startswith(METRICS):
+        setting = [value for value in changed if value.startswith("monitoring.")]
+    return listed(setting) if setting else path
 
 
 def _effect(resource: Resource, path: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from distrain.errors import DistrainError, GoneError, LateError, NameInUseError, StartError, UnsettledError
 from distrain.progress.wait import Followed
-from distrain.release import namespace
+from distrain.release import namespace, uninstalled
 from distrain.release.namespace import MadeNamespace
 from distrain.release.others import change_by_others
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server, watched
@@ -34,17 +34,24 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
 
 
 def install(
-    tools: Tools, release: Release, operation: Operation, *, create_namespace: bool, followed: Followed | None
+    tools: Tools,
+    release: Release,
+    operation: Operation,
+    manifest: str,
+    *,
+    create_namespace: bool,
+    followed: Followed | None,
 ) -> None:
     """Install the release and print its notes; with `followed`, wait until the job has started.
 
-    After Ctrl-C, SIGTERM or a failure of Helm, remove the release and the namespace that this installation created.
+    `manifest` contains the objects of the release. After Ctrl-C, SIGTERM or a failure of Helm, remove the release and
+    the namespace that this installation created.
     """
     made = namespace.make(tools.cluster, release.target.namespace, operation.name) if create_namespace else None
     installed = False
 
     def take_back() -> list[str]:
-        return _take_back(tools, release, operation, made, installed=installed)
+        return _take_back(tools, release, operation, manifest, made, installed=installed)
 
     def change() -> str:
         nonlocal installed
@@ -88,7 +95,13 @@ def _stays(tools: Tools, release: Release, operation: Operation, error: Exceptio
 
 
 def _take_back(
-    tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None, *, installed: bool
+    tools: Tools,
+    release: Release,
+    operation: Operation,
+    manifest: str,
+    made: MadeNamespace | None,
+    *,
+    installed: bool,
 ) -> list[str]:
     """Remove what this installation created, and return what was done.
 
@@ -96,7 +109,7 @@ def _take_back(
     if Helm had finished the installation.
     """
     try:
-        told = _uninstall(tools.helm, release, operation, installed=installed)
+        told = _uninstall(tools, release, operation, manifest, installed=installed)
     except DistrainError as error:
         # The namespace contains objects, or the plugin could not find out whether it does.
         stays = f"{release.name}: the installation could not be undone: {error}; {remains(release)}"
@@ -104,12 +117,17 @@ def _take_back(
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
 
 
-def _uninstall(helm: Releases, release: Release, operation: Operation, *, installed: bool) -> list[str]:
-    if not helm.has_made(release.name, operation, release.target):
-        others = change_by_others(helm, release, operation) if installed else ""
-        return [others] if others else []
-    helm.uninstall(release.name, release.target, keeps_history=bool(operation.uninstalled))
-    return [f"{release.name}: uninstalled again"]
+def _uninstall(tools: Tools, release: Release, operation: Operation, manifest: str, *, installed: bool) -> list[str]:
+    helm, name = tools.helm, release.name
+    if not helm.has_made(name, operation, release.target):
+        if installed:
+            others = change_by_others(helm, release, operation)
+            return [others] if others else []
+        is_gone = uninstalled.is_gone(helm.status(name, release.target))
+        left = uninstalled.left(tools.cluster, release, manifest) if is_gone else ""
+        return [f"{name}: {left}"] if left else []
+    helm.uninstall(name, release.target, keeps_history=bool(operation.uninstalled))
+    return [f"{name}: uninstalled again"]
 
 
 def _mend(release: Release) -> str:

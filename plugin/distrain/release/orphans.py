@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, NotFoundError
+from distrain.errors import ForbiddenError, NotFoundError, RefusedError
 from distrain.kube.pod_status import ENDED
-from distrain.kube.resource import Resource
+from distrain.kube.resource import Resource, kubectl_type
 from distrain.release.owner import HELMS_OWN, ownership_of
 from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
@@ -41,9 +41,11 @@ class Orphan(Struct, frozen=True):
 
     @property
     def next(self) -> str:
-        group = self.resource.api_version.rpartition("/")[0]
-        kind = f"{self.resource.kind.lower()}s" + (f".{group.partition('/')[0]}" if group else "")
-        return f"`kubectl {self.kubectl_flags} delete {kind} {self.resource.name}` ends it"
+        return f"{self.deletion} ends it"
+
+    @property
+    def deletion(self) -> str:
+        return f"`kubectl {self.kubectl_flags} delete {kubectl_type(self.resource)} {self.resource.name}`"
 
     @property
     def words(self) -> str:
@@ -71,6 +73,22 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
         # The chart creates no pod directly. So if a pod has no owner, its owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ENDED:
             yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
+
+
+def refuse_takeover(cluster: Cluster, name: str, namespace: str, new: Iterable[Resource]) -> None:
+    """Raise RefusedError if Helm would take over a job that an earlier release of this name has left.
+
+    `new` are the job's resources that no revision of the release contains yet. Helm would give an existing object to
+    the new release, and the old pods would go on with their old values.
+    """
+    for resource in new:
+        with contextlib.suppress(ForbiddenError):
+            job = cluster.workload(resource, namespace)
+            if job and _is_left(job.metadata) and ownership_of(job.metadata).annotations.get(HELMS_OWN) == name:
+                deletion = Orphan(name, resource, cluster.target.kubectl_flags).deletion
+                left = f"{resource.kind} {resource.name} is left from an earlier release of this name"
+                takeover = "Helm would take it over with its old pods"
+                raise RefusedError(f"{name}: {left}, and {takeover}; delete it with {deletion}, then try again")
 
 
 def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.Workload]]:

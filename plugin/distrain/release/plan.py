@@ -7,7 +7,7 @@ These are pure functions of two revisions and the state of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -183,7 +183,7 @@ def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
 def refuse_traps(planned: Plan, before: Before) -> None:
     """Raise RefusedError if Helm would report success although the job would not match the new values."""
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
-        raise RefusedError(*_ignored(ignored, _made_anew(planned, before)))
+        raise RefusedError(*_ignored(ignored, planned.values, _made_anew(planned, before)))
     if planned.conflicts:
         raise RefusedError(*_refused_checkpoints(planned))
 
@@ -273,14 +273,15 @@ def _queue(job: Object) -> str:
     return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
-def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
+def _ignored(found: Sequence[Change], values: Iterable[str], made_anew: str) -> Iterator[str]:
     """Yield a message for each value that would change without an effect on the job.
 
-    If no known value sets a field of the job, the message is about the field. `made_anew` says how the user can create
-    the job anew.
+    `values` are the paths of all changed values. If none of them is known to set a field of the job, the message is
+    about the field. `made_anew` says how the user can create the job anew.
     """
     fields = [change.what.partition(": ")[2] for change in found]
-    named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
+    both = reversed(list(zip(fields, found, strict=True)))
+    named = {changes.value_of(path, values): change for path, change in both}
     for value, change in reversed(named.items()):
         yield (
             f"{value}: {change.what} would change ({change.how}), but nothing applies the change to "

@@ -174,8 +174,8 @@ def carry_out(tools: Tools, change: Callable[[], str], failure: str, followed: F
     """
     try:
         notes = change()
-    except HelmError as error:
-        raise HelmError(f"{failure}: {error}") from error
+    except (HelmError, NameInUseError) as error:
+        raise type(error)(f"{failure}: {error}") from error
     tools.interrupts.check()
     tools.answer(notes)
     if followed:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from distrain.errors import DistrainError, EndError, GoneError, LateError, RecreatedError, StartError
 from distrain.helm.releases import Operation
 from distrain.progress.wait import Followed
+from distrain.release import uninstalled
 from distrain.release.ending import end
 from distrain.release.others import change_by_others
 from distrain.release.plan import Plan
@@ -18,11 +19,14 @@ def upgrade(
     release: Release,
     operation: Operation,
     planned: Plan,
+    manifest: str,
     *,
     followed: Followed | None,
     refresh: Callable[[], None] = lambda: None,
 ) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
+
+    `manifest` contains the objects of the release after the upgrade.
 
     `refresh` is called before this wait. It makes a running job change to its new size at once, and raises
     RecreatedError if Helm has created this job anew. After Ctrl-C, SIGTERM or a failure of Helm, roll back to the
@@ -31,7 +35,7 @@ def upgrade(
     ended = upgraded = False
 
     def go_back() -> list[str]:
-        if upgraded and (others := change_by_others(tools.helm, release, operation)):
+        if others := _change_by_others(tools, release, operation, planned, manifest, upgraded=upgraded):
             return [others]
         return _go_back(tools, release, operation, planned, ended=ended)
 
@@ -63,6 +67,25 @@ def upgrade(
 
 def _end(tools: Tools, release: Release, planned: Plan) -> None:
     end(tools.cluster, planned.ends, release.target.namespace, release.name, tools.say)
+
+
+def _change_by_others(
+    tools: Tools, release: Release, operation: Operation, planned: Plan, manifest: str, *, upgraded: bool
+) -> str:
+    """Return in words how someone else has changed the release meanwhile, or "" if nobody has.
+
+    `upgraded` is true if Helm had finished the upgrade.
+    """
+    if upgraded:
+        return change_by_others(tools.helm, release, operation)
+    try:
+        status = tools.helm.status(release.name, release.target)
+    except DistrainError:
+        return ""
+    if uninstalled.is_gone(status):
+        left = uninstalled.left(tools.cluster, release, manifest) or "nothing of it is left"
+        return f"{release.name}: someone uninstalled it during the upgrade; {left}"
+    return "" if status and status.revision == planned.revision else change_by_others(tools.helm, release, operation)
 
 
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:

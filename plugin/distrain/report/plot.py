@@ -32,6 +32,8 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
 # The points of a line get markers if the line has at most MOST_MARKED points.
 MOST_MARKED = 60
+# A legend cuts the names of runs to this length. Its own labels, such as "2(N-1)K/N, K = 1.687 MB", are shorter.
+LONGEST_LABEL = 24
 # Removed from an SVG, because a page may not contain them: the XML declaration, and matplotlib's description of the
 # file.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
@@ -282,7 +284,7 @@ def _tick(number: float) -> str:
 
 
 def _cut(label: str) -> str:
-    return label if len(label) <= 22 else f"{label[:21]}\N{HORIZONTAL ELLIPSIS}"
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _add_legend(axes: Any, panel: Panel) -> None:

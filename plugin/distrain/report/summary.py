@@ -35,7 +35,7 @@ def end_words(run: Run) -> str:
     end = run.end
     if end is None:
         last = f"; its last line is of {last}" if (last := _time_of_last(run)) else ""
-        return f"no end in the record: the run still trains, or was killed{last}"
+        return f"no end since the last start: the run still trains, or was killed{last}"
     accuracy = f"accuracy {end.accuracy:.4f}" if end.accuracy is not None else ""
     code = f"exit code {end.exit_code}" if end.exit_code else ""
     return ": ".join(filter(None, (end.cause or "ended", ", ".join(filter(None, (end.reason, code, accuracy))))))

@@ -40,10 +40,13 @@ def figures_of(record: Record, now: float) -> Figures:
 
 
 def counts_of(record: Record) -> dict[str, int | None]:
-    """Return how often the run was restarted and rescaled, as a dict whose keys are names of fields of Figures."""
-    starts, rescales = record.count("start"), record.count("rescale")
+    """Return how often the run was restarted and rescaled, as a dict whose keys are names of fields of Figures.
+
+    A start with another number of ranks is a rescale. It is a restart, too, if the process before it was killed.
+    """
+    starts, rescales, kills = map(record.count, ("start", "rescale", "kill"))
     return {
-        "restarts": max(0, starts - 1) if starts <= LARGEST else None,
+        "restarts": max(0, starts - 1 - rescales, kills) if max(starts, kills) <= LARGEST else None,
         "rescales": rescales if rescales <= LARGEST else None,
     }
 

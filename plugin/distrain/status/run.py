@@ -14,7 +14,7 @@ from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.causes import Cause
 from distrain.progress.healed import events_since, healed_ends
-from distrain.progress.logs import has_main_log
+from distrain.progress.logs import has_main_log, may_lack_main_log
 from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of
 from distrain.progress.steps import seconds_since
 from distrain.record.read import Record
@@ -87,7 +87,8 @@ class Run(Struct, frozen=True):
     """The status of a run. `unread` has one line for each thing that the user has no permission to read.
 
     `efficiency` is the run's speed, divided by the total speed of as many ranks that each train alone. `from_record`
-    means that the figures come from the run's record, because the logs contain none.
+    means that the figures come from the run's record, because the logs contain none. `lacks_log` means that the run has
+    ended or is suspended, and that the log with its last steps is gone.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Run(Struct, frozen=True):
     tells_steps: bool
     efficiency: float | None = None
     from_record: bool = False
+    lacks_log: bool = False
     unread: tuple[str, ...] = ()
 
     @property
@@ -139,13 +141,6 @@ class Run(Struct, frozen=True):
         }
 
 
-def lacks_logs(seen: Observed, run: Run) -> bool:
-    """Tell whether a run that has ended or is suspended has lost the pod with its main log, and so its steps."""
-    is_over = run.has_ended or run.phase.word == Word.SUSPENDED
-    has_log = has_main_log(seen.pods, live_job(seen.objects))
-    return is_over and seen.has_pods and not has_log and run.figures.step is None
-
-
 def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
     """Return the status of a run; `now` is in seconds since 1970. `record` is the run's record, if it was read."""
     job, logs = live_job(seen.objects), [log or TimedLog() for log in seen.logs]
@@ -154,7 +149,9 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
     facts = _facts(seen, found, job, logs)
     phase = decide(facts)
     by_logs = _by_logs(seen, facts, job, now)
-    from_record = record is not None and by_logs.step is None
+    if lacks_log := _lacks_log(seen, job, by_logs, phase):
+        by_logs = replace(by_logs, restarts=None, rescales=None)
+    from_record = record is not None and (by_logs.step is None or lacks_log)
     stall = _stall(seen, facts, logs, job, now - seen.behind, place)
     healed = frozenset[str]() if step is None else healed_ends(seen.pods, step)
     evidence = Evidence(found, job, seen.held.words, seen.claims, stall, healed, now)
@@ -184,6 +181,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
         tells_steps=facts.tells_steps,
         efficiency=None if record is None else _efficiency(record, logs, by_logs),
         from_record=from_record,
+        lacks_log=lacks_log,
         unread=tuple(map(redact, seen.unread)),
     )
 
@@ -194,6 +192,17 @@ def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) 
     facts = facts_of(found, job, seen.held.queue, replaced, logs)
     facts = facts if seen.has_pods else without_pods(facts, found)
     return facts if seen.has_logs else replace(facts, tells_steps=False)
+
+
+def _lacks_log(seen: Observed, job: Job, told: Figures, phase: Phase) -> bool:
+    """Tell whether a run that has ended or is suspended has lost the log with its last steps.
+
+    Under torchrun another worker may have been rank 0 before, so the logs that are left may end at an earlier step.
+    """
+    is_over = phase.word in (Word.SUCCEEDED, Word.FAILED, Word.SUSPENDED)
+    is_part = phase.word == Word.SUCCEEDED and (told.step or 0) < (told.steps or 0)
+    is_unknown = told.step is None or is_part
+    return is_over and is_unknown and seen.has_pods and may_lack_main_log(seen.pods, job)
 
 
 def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:

@@ -140,6 +140,12 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 
+def offers_servers(framework: str, slots: int | None = None) -> bool:
+    """Tell whether the framework can use parameter servers, with this number of ranks per worker if it is given."""
+    kinds = [KUBEFLOW[name] for name in FACTS.choices["parameter-server"].get(framework, ())]
+    return any(slots is None or kind.slots in (None, slots) for kind in kinds)
+
+
 def running(strategy: str) -> set[str]:
     """Return the names of the kinds that can run a strategy with at least one framework."""
     return {name for names in FACTS.choices[strategy].values() for name in names}

@@ -46,11 +46,15 @@ def no_deed(_: Namespace) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Said:
-    """What `status` reports: the run's phase, the reason, and the next step."""
+    """What `status` reports: the run's phase, the reason, the next step, and what cannot be read.
+
+    In the first moments, `status` may ask a lost node for a log. It then says that it cannot read this log.
+    """
 
     phase: str
     why: str
     next: str
+    unread: str = ""
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,9 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     answer = json.loads(shown.stdout)
     # Without the values, `status` does not know where the run's record is. Helm stores the release's values in a
     # Secret, which this user may not read.
-    assert [words for words in answer["unread"] if not words.startswith("the run's record: ")] == []
+    unread = [words for words in answer["unread"] if not words.startswith("the run's record: ")]
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
-    return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))
+    return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words), unread="; ".join(unread))
 
 
 def _as_reader(namespace: Namespace, folder: Path) -> list[str]:

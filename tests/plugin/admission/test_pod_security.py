@@ -26,7 +26,7 @@ from tests.chart.kinds import KINDS, TRAINS, every_kind
 from tests.chart.rendering import render_with
 from tests.plugin.admission.random_security import random_pod
 from tests.plugin.check.judging import chart_job, job_of, judged
-from tests.plugin.objects import Object, batch_job, mpi_job, namespace, node, of_another_tool, with_images
+from tests.plugin.objects import Object, batch_job, mpi_job, namespace, node, of_another_tool, pytorch_job, with_images
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
 ROOM = [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")]
@@ -99,6 +99,25 @@ def _step(place: str, level: str, change: str, other: str) -> str:
             "that enforces baseline, or another kind of job (job.kind, job.apiVersion).",
             id="container-of-the-operator",
         ),
+        *(
+            pytest.param(
+                _job(BASELINE, launcher=launcher, version="v1"),
+                "restricted",
+                None,
+                "launcher: namespace team refuses container kubectl-delivery, which the operator adds. Take a "
+                f"namespace that enforces {admitting}, or another kind of job (job.kind, job.apiVersion).",
+                id=f"container-of-the-operator-beside-own-ones-for-{admitting}",
+            )
+            for launcher, admitting in ((BASELINE, "baseline"), (HOST, "privileged"))
+        ),
+        pytest.param(
+            _job(HOST, launcher=RESTRICTED, version="v1"),
+            "restricted",
+            None,
+            "launcher: namespace team refuses container kubectl-delivery, which the operator adds. Take a namespace "
+            "that enforces privileged, or another kind of job (job.kind, job.apiVersion).",
+            id="namespace-that-admits-all-roles",
+        ),
         pytest.param(
             _job(RESTRICTED, launcher=HOST, version="v1"),
             "baseline",
@@ -145,6 +164,15 @@ def test_pods_that_violate_the_namespaces_standard_are_refused(
 )
 def test_pods_that_keep_to_the_namespaces_standard_fit(job: Job, level: str) -> None:
     assert _judged(job, level).verdict == Verdict.FITS
+
+
+def test_container_of_the_operator_in_a_later_role_is_the_first_advice() -> None:
+    # The Master, which has no init container of the operator, comes first.
+    job = pytorch_job(workers=2, gpus=1, master=True)
+
+    answer = _judged(job_of(job), "restricted")
+
+    assert "refuses container init-pytorch, which the operator adds. Take a namespace that enforces" in answer.next
 
 
 def test_checks_are_those_of_the_namespaces_version() -> None:

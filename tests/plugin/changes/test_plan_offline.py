@@ -164,7 +164,7 @@ def test_change_that_nothing_applies_is_refused_in_the_comment_too(plan_of: Plan
     outcome = plan_of({**BEFORE, "podLabels": {"team": "a"}}, "-o", "markdown")
 
     assert (outcome.code, outcome.out.splitlines()[0]) == (2, "### `run1`: would be refused")
-    assert "- **Refused:** podLabels: MPIJob run1: " in outcome.out
+    assert "- **Refused:** podLabels.team: MPIJob run1: " in outcome.out
     told = outcome.err.replace("or remove", "Remove")
     assert "Remove the release from git, wait until the tool that applies it has deleted it" in told
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.plugin.check.judging import Check, kind, list_of
 from tests.plugin.objects import Object, mpi_job, node, pod, tainted
 
@@ -33,6 +35,24 @@ def test_one_node_is_explained(check: Check, tmp_path: Path) -> None:
         "  memory                   asks 512Mi, free 64Gi of 64Gi",
         "  pods                     asks 1, free 109 of 110",
     ]
+
+
+@pytest.mark.parametrize(
+    ("free", "workers", "lines"),
+    [
+        pytest.param("8", 4, ["  takes no more than 2: Insufficient nvidia.com/gpu"], id="some"),
+        pytest.param("3", 4, ["  refused: Insufficient nvidia.com/gpu"], id="none"),
+        pytest.param("8", 2, [], id="all"),
+    ],
+)
+def test_node_says_why_it_takes_no_more(
+    check: Check, tmp_path: Path, free: str, workers: int, lines: list[str]
+) -> None:
+    more = [node("b", gpu="64")]
+
+    told = _why(check, tmp_path, [node("a", gpu=free), *more], [], mpi_job(workers=workers))
+
+    assert [line for line in told if "refused" in line or "takes no more" in line] == lines
 
 
 def test_memory_of_a_node_is_shown_in_units_that_people_read(check: Check, tmp_path: Path) -> None:

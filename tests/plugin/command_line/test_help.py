@@ -132,10 +132,20 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
     assert helptext.plain(markdown, 20) == shown
 
 
+@pytest.mark.parametrize("word", ["bogus", "ls", "top", "delete"])
+def test_command_that_resembles_no_other_gets_no_suggestion(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.run([word])
+
+    error = capsys.readouterr().err
+    assert (code, "did you mean" in error) == (2, False), error
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         pytest.param(["chek"], "did you mean check?", id="command"),
+        pytest.param(["reprot"], "did you mean report?", id="exchanged-letters"),
+        pytest.param(["stat"], "did you mean status?", id="beginning"),
         pytest.param(["check", "--valeus", "a"], "--valeus: there is no such flag; did you mean --values?", id="flag"),
         pytest.param(["check", "--nope"], "--nope: there is no such flag; see `distrain check --help`", id="far"),
         pytest.param(

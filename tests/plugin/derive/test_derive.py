@@ -150,6 +150,25 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.workers["gpus"] == 8
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# mine\nworkers:\n  gpus: 1  # each\n  replicas: 2\n\nimage:\n  repository: a/b\nframework: pytorch\n",
+        "trainer: {steps: 9}\nframework: pytorch\n",
+        "{trainer: {steps: 9}, framework: pytorch}\n",
+    ],
+    ids=["blocks", "flow", "all-flow"],
+)
+def test_file_to_which_nothing_is_added_keeps_its_order(derive: Derive, text: str) -> None:
+    once = derive(text)
+
+    body = once.out.partition("\n# Derived by")[0]
+    assert list(yaml.safe_load(body)) == list(yaml.safe_load(text))
+    if not text.startswith("{"):
+        assert body == text
+    assert derive(once.out).out == once.out
+
+
 def test_number_is_what_helm_reads_as_a_number(derive: Derive) -> None:
     # PyYAML reads 1e-1 as a string, but Helm reads it as the number 0.1.
     outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")

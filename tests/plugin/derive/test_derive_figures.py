@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distrain.workload.kinds import FACTS
 from tests.plugin.derive.deriving import Derive
 
 
@@ -36,6 +37,14 @@ def test_figures_tell_of_traffic_where_there_is_some(derive: Derive, gpus: int, 
     assert {
         name for name in ("all-reduce", "parameter server", "communication") if f"#   {name} " in outcome.out
     } == traffic
+
+
+@pytest.mark.parametrize("framework", FACTS.choices["allreduce"])
+def test_figures_compare_only_with_a_strategy_that_the_chart_runs(derive: Derive, framework: str) -> None:
+    values = f"framework: {framework}\ngpus: 2\ntrainer: {{model: vgg16}}\n"
+    is_run = derive(values, "--node-gpus", "1", "--set", "strategy=parameter-server").code == 0
+
+    assert ("#   parameter server" in derive(values, "--node-gpus", "1").out) == is_run
 
 
 def test_figures_count_the_steps_of_all_epochs(derive: Derive) -> None:

@@ -43,9 +43,9 @@ def test_users_own_values_stay_and_are_reported_where_they_contradict(derive: De
 
     assert outcome.workers == {"replicas": 2, "gpus": 16, "shm": "2Gi"}
     assert outcome.err == (
-        "distrain: workers.gpus: 16 is yours and kept, but the nodes hold no 2 workers of 16; `helm distrain check` "
+        "distrain: workers.gpus: 16 is set and kept, but the nodes hold no 2 workers of 16; `helm distrain check` "
         "says why\n"
-        "distrain: workers.shm: 2Gi is yours and kept; it is less than 16Gi, 1Gi for each of 16 ranks\n"
+        "distrain: workers.shm: 2Gi is set and kept; it is less than 16Gi, 1Gi for each of 16 ranks\n"
     )
 
 
@@ -54,7 +54,7 @@ def test_parts_of_a_core_are_compared(derive: Derive, snapshot: Callable[..., st
 
     outcome = derive("gpus: 8\nworkers: {replicas: 8, gpus: 1, cpu: 650m}\n", "--snapshot", nodes)
 
-    assert "workers.cpu: 650m is yours and kept; it is more than 600m, " in outcome.err
+    assert "workers.cpu: 650m is set and kept; it is more than 600m, " in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_caller_who_may_only_list_pods_gets_an_answer(cluster: FakeApi, capsys: 
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert (code, err) == (11, "")
-    assert lines[0].startswith("not ready: no job can run in namespace team: install any job: you may not ")
+    assert lines[0].startswith("not ready: you may not install a job in namespace team: install any job: you may not ")
     assert [line.split(":")[0] for line in lines if line.startswith("  unknown")] == [
         *("  unknown  nodes", "  unknown  GPUs", "  unknown  default class", "  unknown  ReadWriteMany"),
         *("  unknown  namespace team", "  unknown  all namespaces"),

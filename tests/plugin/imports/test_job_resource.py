@@ -214,8 +214,26 @@ def test_master_and_workers_are_counted_together_and_their_differences_listed() 
     assert draft.values()["workers"]["replicas"] == 3
     assert _lost(draft) == {
         "spec.pytorchReplicaSpecs.Master.template.spec.nodeSelector.pool": (
-            "the pods here are those of spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
+            "all pods here are made from spec.pytorchReplicaSpecs.Worker.template.spec.containers[0], "
+            "which has no value there"
         )
+    }
+
+
+def test_variables_of_the_master_are_compared_by_name_and_listed_by_name() -> None:
+    job = pytorch_job({"env": [{"name": "SAME", "value": "1"}, {"name": "LEVEL", "value": "1"}]})
+    own = {"name": "API_TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}}
+    pods(job, "Master")["containers"] = [dict(pods(job, "Master")["containers"][0])]
+    pods(job, "Master")["containers"][0]["env"] = [
+        {"name": "LOG", "value": "debug"}, own, {"name": "LEVEL", "value": "2"}, {"name": "SAME", "value": "1"},
+    ]  # fmt: skip
+
+    place = "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].env"
+    why = "all pods here are made from spec.pytorchReplicaSpecs.Worker.template.spec.containers[0], which has"
+    assert _lost(drafted(job)) == {
+        f"{place}[0]": f"{why} no value for the variable LOG",
+        f"{place}[1]": f"{why} no value for the variable API_TOKEN",
+        f"{place}[2]": f"{why} another value for the variable LEVEL",
     }
 
 

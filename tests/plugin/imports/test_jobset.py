@@ -51,7 +51,10 @@ def test_leader_and_workers_are_counted_together_and_their_differences_listed() 
     assert draft.values()["workers"]["replicas"] == 4
     [(place, why)] = draft.lost
     assert place == "spec.replicatedJobs[0].template.spec.template.spec.nodeSelector.pool"
-    assert why == "the pods here are those of spec.replicatedJobs[1].template.spec.template.spec.containers[0]"
+    assert why == (
+        "all pods here are made from spec.replicatedJobs[1].template.spec.template.spec.containers[0], "
+        "which has no value there"
+    )
 
 
 def test_leader_with_fewer_gpus_than_the_workers_is_noted_with_the_ranks() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,24 +24,16 @@ from tests.plugin.status.runs import (
     PYTORCH,
     ROLES,
     TF,
-    changed,
     live,
-    over,
     pod,
     renamed,
     serve,
     step,
-    subsets,
 )
 
 KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/team"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
-# The next step of a message about a run without logs.
-RECORD = (
-    "`helm distrain status run1 --namespace team` shows what is known of the run, "
-    "and any output of the run is in output.uri"
-)
 
 
 @pytest.fixture
@@ -108,45 +99,6 @@ def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> N
     assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for a pod\n")
 
 
-@pytest.mark.parametrize("job", [[MPI], [PYTORCH], PLAIN], ids=["mpi", "pytorch", "plain"])
-@pytest.mark.parametrize("flags", [[], ["--all"]])
-def test_suspended_run_has_no_pods_but_an_output(
-    api: FakeApi, logs: Run, release: Callable[[Object], object], job: list[Object], flags: list[str]
-) -> None:
-    release({"output": {"uri": "s3://b/c"}})
-    serve(api, *(changed(each, suspend=True) for each in job))
-
-    shown = logs("run1", *flags)
-
-    words = f"is suspended, and no log of its {'worker' if job == [PYTORCH] else 'launcher'} is left"
-    assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {RECORD}: s3://b/c\n")
-
-
-@pytest.mark.parametrize(
-    ("kind", "others"), [(kind, others) for kind, (_, _, roles) in ROLES.items() for others in subsets(roles)]
-)
-@pytest.mark.parametrize("end", ["suspended", "Succeeded", "Failed"])
-@pytest.mark.parametrize("has_text", [True, False], ids=["text", "no-text"])
-def test_run_whose_main_pod_is_gone_has_no_log_whatever_pods_are_left(
-    api: FakeApi, kubelet: Kubelet, logs: Run, kind: str, others: list[str], end: str, has_text: bool
-) -> None:
-    pods = [pod(role, phase="Succeeded") for role in others]
-    serve(api, *over(ROLES[kind][0], end), pods=pods)
-    for each in pods:
-        kubelet.start(each["metadata"]["name"])
-        kubelet.write(each["metadata"]["name"], *(["of another pod"] if has_text else []))
-
-    shown, of_all = logs("run1"), logs("run1", "--all")
-
-    words = f"{'is suspended' if end == 'suspended' else 'has ended'}, and no log of its {ROLES[kind][1]} is left"
-    assert (shown.code, shown.out, shown.err) == (4, "", f"distrain: run1: {words}; {RECORD}, if that is set\n")
-    assert end == "suspended" or logs("run1", "--follow") == shown
-    if others and has_text:
-        assert (of_all.code, of_all.out.count("of another pod"), of_all.err) == (0, len(others), "")
-    else:
-        assert (of_all.code, of_all.out, of_all.err) == (4, "", shown.err)
-
-
 @pytest.mark.parametrize(
     ("job", "pods", "words"),
     [
@@ -203,12 +155,26 @@ def test_previous_prints_the_container_before_the_restart(up: Kubelet, logs: Run
     assert logs("run1").out == "again\n"
 
 
-def test_previous_log_that_is_not_there_is_said_in_a_line(up: Kubelet, logs: Run) -> None:
-    shown = logs("run1", "--previous")
+@pytest.mark.parametrize("flags", [["--previous"], ["--previous", "--all"]])
+def test_previous_log_that_is_not_there_is_said_in_a_line(up: Kubelet, logs: Run, flags: list[str]) -> None:
+    shown = logs("run1", *flags)
 
-    assert (shown.code, shown.out) == (3, "")
-    assert shown.err.startswith("distrain: the log of run1-launcher: ")
+    assert (shown.code, shown.out) == (4, "")
+    assert shown.err.startswith("distrain: run1: there is no such log: the log of run1-launcher: ")
+    assert "; leave out --previous: if the program was started again in the same container, " in shown.err
     assert len(shown.err.splitlines()) == 1
+
+
+def test_log_of_a_container_that_is_not_there_yet_is_no_failure_of_the_cluster(
+    api: FakeApi, kubelet: Kubelet, logs: Run
+) -> None:
+    serve(api, MPI, pods=[pod("launcher")])
+    kubelet.logs["run1-launcher"] = []
+
+    shown = logs("run1")
+
+    assert (shown.code, shown.out) == (4, "")
+    assert shown.err.endswith("; add --follow to wait for it\n")
 
 
 def test_timestamps_are_printed_on_request(up: Kubelet, logs: Run) -> None:
@@ -293,18 +259,6 @@ def test_run_without_a_started_pod_says_how_to_wait(api: FakeApi, logs: Run) -> 
 
     assert (shown.code, shown.out) == (4, "")
     assert shown.err == "distrain: run1: no pod has started yet; add --follow to wait for a pod\n"
-
-
-def test_run_whose_pods_are_gone_says_where_its_output_may_be(
-    api: FakeApi, logs: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve(api, live({**MPI, "status": {}}, "Succeeded"))
-    monkeypatch.setenv("HELM_BIN", "/nonexistent/helm")
-
-    shown = logs("run1", "-f")
-
-    assert (shown.code, shown.out) == (4, "")
-    assert shown.err == f"distrain: run1: has ended, and no log of its launcher is left; {RECORD}, if that is set\n"
 
 
 OTHER_KINDS = (

@@ -31,7 +31,7 @@ PROGRAMS = {
     "echo": "tests/plugin/pages/test_commands.py",
     "export": "tests/plugin/pages/test_commands.py",
     "until": "tests/chart/templates/test_notes.py",
-    "$(helm": "tests/plugin/package/test_plugin.py",
+    "plugin/bin/setup": "tests/plugin/package/test_plugin.py",
     "docker": NOT_RUN,
     "skopeo": NOT_RUN,
     "aws": NOT_RUN,

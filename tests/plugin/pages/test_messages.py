@@ -41,7 +41,6 @@ PASSED_ON = {
     "distrain.logs.pods:look",
     "distrain.progress.wait:until_started",
     "distrain.release.ending:_delete",
-    "distrain.release.transaction:carry_out",
     "distrain.request.request:ask",
     "distrain.request.run_record:named",
     "distrain.status.read:read_runs",

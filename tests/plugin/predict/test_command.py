@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from distrain.workload.kinds import FACTS
 from tests.plugin.predict.asking import FIXED, TEST, VALUES, Predict, answer_of, by_workers, record
 from tests.plugin.report import records
 
 
 def test_table_has_each_size_by_both_exchanges(predict: Predict) -> None:
-    outcome = predict(*FIXED, "--instance", "p3.8xlarge", "--prices", "prices", "--max-workers", "4")
+    size = ("--instance", "p3.8xlarge", "--prices", "prices", "--max-workers", "4")
+    outcome = predict(*FIXED, *size, "--set", "framework=mxnet")
 
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
@@ -26,6 +28,17 @@ def test_table_has_each_size_by_both_exchanges(predict: Predict) -> None:
     assert lines[-2].startswith("cheapest: 1 worker by all-reduce: 1 hour, a cost of 12.24,")
 
 
+@pytest.mark.parametrize("framework", FACTS.choices["allreduce"])
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_only_what_the_chart_runs_is_recommended(predict: Predict, framework: str, gpus: int) -> None:
+    flags = (*FIXED, "--set", f"framework={framework},workers.gpus={gpus}")
+    is_run = predict(*flags, "--set", "strategy=parameter-server").code == 0
+
+    answer = answer_of(predict(*flags, "-o", "json"))
+
+    assert bool(by_workers(answer, "parameter-server")) == is_run
+
+
 def test_seconds_are_those_of_the_model(predict: Predict) -> None:
     answer = answer_of(predict(*FIXED, "--algorithm", "ring", "-o", "json"))
 
@@ -38,7 +51,8 @@ def test_seconds_are_those_of_the_model(predict: Predict) -> None:
     assert sizes[2]["stepSeconds"] == pytest.approx(0.5 * 1.0118 + last, abs=0.003)
     # The exchange with parameter servers does not overlap with computation: K bytes go to the servers, and K bytes come
     # back.
-    assert by_workers(answer, "parameter-server")[2]["stepSeconds"] == pytest.approx(0.5 * 1.012 + 0.2, abs=0.01)
+    served = answer_of(predict(*FIXED, "--set", "framework=mxnet", "-o", "json"))
+    assert by_workers(served, "parameter-server")[2]["stepSeconds"] == pytest.approx(0.5 * 1.012 + 0.2, abs=0.01)
 
 
 def test_run_of_so_many_steps_has_the_samples_of_its_own_size_at_each(predict: Predict) -> None:

@@ -37,7 +37,7 @@ def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
 
     def fake_upgrade(
-        _: Any, release: Release, __: Any, planned: Plan, *, refresh: Callable[[], None], **___: Any
+        _: Any, release: Release, __: Any, planned: Plan, *___: Any, refresh: Callable[[], None], **____: Any
     ) -> None:
         found.upgrades.append((release, planned))
         refresh()

@@ -23,6 +23,11 @@ from distrain.release.transaction import Interrupts, Release, Tools
 
 RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
 OPERATION = Operation("abc")
+MANIFEST = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: run1}
+"""
 
 
 class FakeHelm:
@@ -70,13 +75,14 @@ class FakeHelm:
 class FakeCluster:
     """A fake cluster in which the release's namespace does not exist.
 
-    As soon as the namespace is created, it contains `objects`, as if another user had created them.
+    As soon as the namespace is created, it contains `objects`, as if another user had created them. `owner` is the
+    release for which Helm has created them.
     """
 
     target = RELEASE.target
 
-    def __init__(self, *objects: str) -> None:
-        self.objects = objects
+    def __init__(self, *objects: str, owner: str = "") -> None:
+        self.objects, self._owner = objects, owner
         self.deleted: list[str] = []
 
     def version(self) -> str:
@@ -88,6 +94,11 @@ class FakeCluster:
     def named(self, _: str, __: str, plural: str) -> list[kube.Named]:
         names = [name.partition("/")[2] for name in self.objects if name.startswith(f"{plural}/")]
         return [kube.Named(kube.Metadata(name=name)) for name in names]
+
+    def read_optional(self, path: str, *_: Any) -> kube.Named | None:
+        name = path.rpartition("/")[2]
+        found = kube.Metadata(name=name, annotations={"meta.helm.sh/release-name": self._owner})
+        return kube.Named(found) if path.endswith(self.objects) else None
 
     def delete_namespace(self, name: str, uid: str) -> None:
         self.deleted.append(f"{name} {uid}")
@@ -112,7 +123,7 @@ def install_with(
     followed: Any = start
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
-        install.install(tools, RELEASE, operation, create_namespace=create_namespace, followed=followed)
+        install.install(tools, RELEASE, operation, MANIFEST, create_namespace=create_namespace, followed=followed)
     return told
 
 

@@ -23,7 +23,7 @@ from distrain.apiserver.cluster import connect
 from distrain.apiserver.target import Target
 from distrain.errors import EndError, ForbiddenError, HelmError, StoppedError, UnreachableError
 from distrain.helm.program import Source
-from distrain.helm.releases import Operation
+from distrain.helm.releases import Operation, Status
 from distrain.kube.resource import Resource
 from distrain.release import ending
 from distrain.release.plan import Before, Next, Plan, lines, plan
@@ -78,6 +78,11 @@ class Fakes:
             raise UnreachableError("the API server is away")
         return "v1.34.4"
 
+    def status(self, *_: Any) -> Status:
+        if self._away > 0:
+            raise HelmError("kubernetes cluster unreachable")
+        return Status("deployed", 4 if self._has_made else 3)
+
     def has_made(self, *_: Any) -> bool:
         if self._away > 0:
             raise HelmError("kubernetes cluster unreachable")
@@ -89,7 +94,7 @@ class Fakes:
     def run(self, ends: Sequence[Resource] = (JOB,)) -> None:
         itself: Any = self
         tools = Tools(itself, itself, Interrupts(), self.told.append, self.told.append)
-        upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=ends), followed=None)
+        upgrade(tools, RELEASE, Operation("abc"), Plan("run1", 3, {}, [], ends=ends), "", followed=None)
 
 
 def test_old_job_is_gone_before_helm_creates_the_new_one() -> None:

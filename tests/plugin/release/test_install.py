@@ -129,7 +129,9 @@ def installed(monkeypatch: pytest.MonkeyPatch, cluster: FakeApi) -> list[tuple[R
     """Replace Helm's installation by a function that records its arguments."""
     cluster.answers[SECRETS] = releases()
     found: list[tuple[Release, Operation]] = []
-    monkeypatch.setattr(command, "install", lambda _, release, operation, **__: found.append((release, operation)))
+    monkeypatch.setattr(
+        command, "install", lambda _, release, operation, *__, **___: found.append((release, operation))
+    )
     return found
 
 
@@ -192,6 +194,34 @@ def test_job_that_an_earlier_release_left_is_warned_of(run: Run, cluster: FakeAp
         "distrain: warning: run1: MPIJob run1-old runs, and Helm no longer knows it: `helm uninstall` leaves it there; "
         "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it\n"
     )
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade --install"])
+@pytest.mark.parametrize(
+    "status", [{}, {"conditions": [{"type": "Succeeded", "status": "True"}]}], ids=["runs", "ended"]
+)
+def test_job_that_helm_would_take_over_from_an_earlier_release_is_refused(
+    run: Run, cluster: FakeApi, installed: list[Any], command: str, status: dict[str, Any]
+) -> None:
+    cluster.answers[SECRETS] = releases()
+    name = next(
+        item["metadata"]["name"]
+        for item in yaml.safe_load_all(run("template", "run1", "--set", "workers.gpus=1").out)
+        if item and item["kind"] == "MPIJob"
+    )
+    labels = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    metadata = {"name": name, "labels": labels, "annotations": {"meta.helm.sh/release-name": "run1"}}
+    job = {"metadata": metadata, "status": status}
+    jobs = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
+    cluster.answers |= {jobs: [job], f"{jobs}/{name}": job}
+
+    outcome = run(*command.split(), "run1", "--set", "workers.gpus=1")
+
+    left = f"run1: MPIJob {name} is left from an earlier release of this name"
+    takeover = "Helm would take it over with its old pods"
+    deletion = f"delete it with `kubectl --namespace team delete mpijobs.kubeflow.org {name}`, then try again"
+    assert (outcome.code, outcome.err) == (2, f"distrain: {left}, and {takeover}; {deletion}\n")
+    assert installed == []
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from distrain.changes import creation
+from distrain.request import run_record
 from distrain.status import follow
 from tests.plugin.fake_api import FakeApi, releases
 from tests.plugin.objects import Object, mpi_job
 from tests.plugin.program import SECRETS, Outcome, Run, wrote_nothing
+from tests.plugin.report import records
 from tests.plugin.status.runs import live, pod, serve, step
 
 pytestmark = pytest.mark.either_helm
@@ -40,6 +42,19 @@ def test_it_ends_as_the_run_does(run: Run, installs: list[Any], end: str, code: 
 
     assert shown.code == code
     assert shown.out.splitlines()[-1].startswith(f"run1: {end}")
+
+
+def test_it_ends_with_the_figures_of_the_record_if_the_main_log_is_gone(
+    run: Run, installs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = run_record.Found(records.record(records.rescaled()))
+    monkeypatch.setattr(run_record, "of_release", lambda *_: found)
+    installs += [live(mpi_job(workers=2, gpus=1), "Succeeded"), pod("worker", phase="Succeeded")]
+
+    shown = run(*INSTALL)
+
+    assert shown.code == 0
+    assert "step 200 of 200" in shown.out.splitlines()[-1]
 
 
 def test_ctrl_c_leaves_the_run_and_says_how_to_see_it_again(

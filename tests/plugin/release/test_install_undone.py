@@ -237,6 +237,31 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
     assert refused.value.messages[-1] == "nothing was changed"
 
 
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        pytest.param(
+            FakeCluster("mpijobs/run1", owner="run1"),
+            "run1: left without a release: MPIJob run1; `kubectl --namespace team delete mpijobs.kubeflow.org/run1` "
+            "deletes what is left",
+            id="left",
+        ),
+        pytest.param(FakeCluster("mpijobs/run1", owner="run2"), "nothing was changed", id="of-another-release"),
+        pytest.param(FakeCluster(), "nothing was changed", id="nothing"),
+    ],
+)
+def test_installation_that_fails_because_someone_uninstalled_it_tells_what_is_left(
+    cluster: FakeCluster, told: str
+) -> None:
+    helm = FakeHelm(fails=HelmError('secrets "sh.helm.release.v1.run1.v1" not found'), owner="nobody")
+    helm.last = None
+
+    with pytest.raises(HelmError) as refused:
+        install_with(helm, cluster)
+
+    assert refused.value.messages[1:] == (told,)
+
+
 def test_namespace_stays_if_the_release_in_it_may_stay() -> None:
     cluster = FakeCluster()
     helm = FakeHelm(fails=HelmError("no"), uninstall_fails=True)

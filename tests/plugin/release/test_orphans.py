@@ -12,6 +12,8 @@ from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError
 from distrain.kube.resource import Resource
 from distrain.release import orphans
+from tests.plugin.program import Run
+from tests.plugin.release.recorded import Recorded
 
 LABELS = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
 BY_HELM = {"meta.helm.sh/release-name": "run1"}
@@ -106,3 +108,18 @@ def test_job_that_somebody_knows_is_no_orphan(job: kube.Workload) -> None:
 )
 def test_pod_that_somebody_knows_is_no_orphan(pod: kube.Pod) -> None:
     assert _found([], [pod]) == []
+
+
+@pytest.mark.either_helm
+@pytest.mark.usefixtures("signals")
+def test_job_that_an_upgrade_would_take_over_is_refused(run: Run, running: Recorded) -> None:
+    metadata = {**running.job["metadata"], "name": "run1-plain-launcher"}
+    metadata["annotations"] = {"meta.helm.sh/release-name": "run1"}
+    running.api.answers["/apis/batch/v1/namespaces/team/jobs/run1-plain-launcher"] = {"metadata": metadata}
+
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.kind=Plain", "--yes")
+
+    deletion = "delete it with `kubectl --namespace team delete jobs.batch run1-plain-launcher`, then try again"
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.splitlines()[-1].endswith(f"Helm would take it over with its old pods; {deletion}")
+    assert running.upgrades == []

@@ -220,7 +220,7 @@ def test_ignored_change_is_refused_by_its_value(run: Run, running: Recorded) -> 
     outcome = run("upgrade", "run1", "--yes", "--reuse-values", "--set", "podLabels.team=a")
 
     assert outcome.code == 2
-    assert outcome.err.startswith("distrain: podLabels: MPIJob run1: ")
+    assert outcome.err.startswith("distrain: podLabels.team: MPIJob run1: ")
     assert "  ignored   MPIJob run1: " in outcome.out
     assert running.upgrades == []
 

@@ -342,7 +342,7 @@ def test_same_record_gives_the_same_page_and_picture() -> None:
             {"cause": "failed", "reason": "no space", "exit_code": 1}, "failed: no space, exit code 1", id="failed"
         ),
         pytest.param({"cause": "stopped", "exit_code": 143}, "stopped: exit code 143", id="stopped"),
-        pytest.param(None, "no end in the record: the run still trains, or was killed", id="none"),
+        pytest.param(None, "no end since the last start: the run still trains, or was killed", id="none"),
     ],
 )
 def test_page_says_how_the_run_ended(end: dict[str, object] | None, words: str) -> None:
@@ -354,6 +354,13 @@ def test_page_says_how_the_run_ended(end: dict[str, object] | None, words: str) 
 @pytest.mark.parametrize(("number", "words"), [(1e9, "1 GB"), (1_686_568, "1.687 MB"), (12.0, "12 B")])
 def test_bytes_have_a_unit(number: float, words: str) -> None:
     assert numbers.amount(number) == words
+
+
+@pytest.mark.parametrize("size", [1_686_568, 999_900_000])
+def test_legend_has_the_unit_of_the_parameters(size: int) -> None:
+    panel = _panel("all-reduce", records.run([start(0, 2, parameter_bytes=size), step(10, 10, 640)]))
+
+    assert f"2(N-1)K/N, K = {numbers.amount(size)}<" in plot.svg(panel)
 
 
 def test_starts_of_another_batch_are_not_compared() -> None:

@@ -211,7 +211,7 @@ def test_wrong_credentials_are_told(
     done = report(f"s3://{BUCKET}/team/run1", "--endpoint", s3_server.endpoint)
 
     assert (done.code, done.err.count("\n")) == (3, 1)
-    assert "your AWS credentials have no right to read it; set AWS_PROFILE" in done.err
+    assert "the secret key of your AWS credentials is wrong; set AWS_PROFILE" in done.err
 
 
 def test_missing_credentials_are_told(report: Report, s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,7 +295,7 @@ def test_live_run_has_the_restarts_of_its_record(api: FakeApi, status: Run, tmp_
     (tmp_path / "record.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     serve(api, MPI, pods=UP, run1_launcher=step(7))
 
-    assert rows_of(status("run1", "--record", str(tmp_path)))["restarts"] == "5 restarts, 2 rescales"
+    assert rows_of(status("run1", "--record", str(tmp_path)))["restarts"] == "3 restarts, 2 rescales"
 
 
 def test_each_step_line_is_parsed_once(api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch) -> None:

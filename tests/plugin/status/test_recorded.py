@@ -60,6 +60,26 @@ def test_run_whose_pods_are_gone_has_the_figures_of_its_record(api: FakeApi, sta
 
 
 @pytest.mark.parametrize(
+    ("events", "counted"),
+    [
+        pytest.param(["rescale", "start"], "0 restarts, 1 rescale", id="rescale"),
+        pytest.param(["start"], "1 restart, 0 rescales", id="restart"),
+        pytest.param(["kill", "start"], "1 restart, 0 rescales", id="kill"),
+        pytest.param(["kill", "rescale", "start"], "1 restart, 1 rescale", id="kill-that-takes-a-worker"),
+        pytest.param(["rescale", "start", "start"], "1 restart, 1 rescale", id="both"),
+    ],
+)
+@pytest.mark.parametrize("pods", [[], [pod("launcher")]], ids=["gone", "runs"])
+def test_start_with_another_number_of_ranks_is_no_restart_but_a_kill_is(
+    api: FakeApi, status: Run, record: Path, events: list[str], counted: str, pods: list[Object]
+) -> None:
+    serve(api, MPI if pods else DONE, pods=pods, run1_launcher=step(990))
+    _write(record, {"event": "start"}, _step(980, 80.0), *({"event": event} for event in events), _step(990, 80.0))
+
+    assert _rows(status("run1", "--record", str(record)).out)["restarts"] == counted
+
+
+@pytest.mark.parametrize(
     ("job", "words"),
     [
         pytest.param("run2-1234abcd-0a1b2c3d", "run2-1234abcd", id="another-run"),

@@ -68,18 +68,24 @@ def test_missing_bucket_is_named(verb: str, s3_server: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "code"),
+    ("variable", "code", "wrong"),
     [
-        pytest.param("AWS_ACCESS_KEY_ID", "InvalidAccessKeyId|XAdminUserNotFound", id="key"),
-        pytest.param("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch", id="secret"),
+        pytest.param(
+            "AWS_ACCESS_KEY_ID",
+            "InvalidAccessKeyId|XAdminUserNotFound",
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            id="key",
+        ),
+        pytest.param("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY", id="secret"),
     ],
 )
 def test_wrong_keys_are_told_from_a_missing_bucket(
-    variable: str, code: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+    variable: str, code: str, wrong: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "wrong")
 
-    with pytest.raises(StorageError, match=rf"^s3\.secretName: http.* refuses the keys of this Secret \({code}\)"):
+    words = rf"refuses the keys of this Secret \(({code})\); correct its {wrong}$"
+    with pytest.raises(StorageError, match=rf"^s3\.secretName: http.* {words}"):
         open_store(f"s3://{bucket}", value="data.uri").read("a.gz")
 
 

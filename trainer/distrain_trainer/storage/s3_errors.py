@@ -40,7 +40,8 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
             f'{store.value}: bucket "{store.bucket}" does not exist at {where}; create it or correct {store.value}'
         )
     if code in WRONG_KEYS:
-        return StorageError(f"s3.secretName: {where} refuses the keys of this Secret ({code}); correct its {KEYS}")
+        wrong = "AWS_SECRET_ACCESS_KEY" if code == "SignatureDoesNotMatch" else KEYS
+        return StorageError(f"s3.secretName: {where} refuses the keys of this Secret ({code}); correct its {wrong}")
     if code in WRONG_REGION:
         return StorageError(
             f's3.region: bucket "{store.bucket}" is not in {store.client.meta.region_name}: {where} says '

@@ -34,10 +34,11 @@ Rules on the number of workers and of their GPUs.
 {{- define "distrain.validate.worker-count.elastic" -}}
 {{- $workers := .Values.workers -}}
 {{- $elastic := .Job.isElastic -}}
+{{- $live := and .Job.usesMpi (not .Job.isQueued) (not .Job.isReplaced) | ternary " (it rescales live without this value)" "" -}}
 {{- range $key := list "minReplicas" "maxReplicas" -}}
 {{- $value := index $workers $key -}}
 {{- if and (ne $value nil) (not $elastic) -}}
-{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or use a PyTorchJob with job.elastic=true\n" $key (int $value) $.Job.kind $key -}}
+{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic%s; --set workers.%s=null, or use a PyTorchJob with job.elastic=true\n" $key (int $value) $.Job.kind $live $key -}}
 {{- end -}}
 {{- end -}}
 {{- if $elastic -}}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs.pod import Parts
-from distrain.imports.ledger import Path, leaves
+from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 
 # Parts of a pod that have a key at the top level of the values, where they apply to every pod.
 TOP = {
@@ -82,10 +84,27 @@ def merge_twin(draft: Draft, one: Path, other: Path) -> None:
     template's other values as not imported.
     """
     draft.twins.append((one, other))
-    why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
-    for path in [*leaves(draft.ledger.get(other), other)]:
-        value = draft.ledger.get(path)
-        if draft.ledger.get((*one, *path[len(other) :])) == value:
-            draft.ledger.settle(path)
+    base = draft.place((*one, "spec", "containers", 0))
+    own = {name: value for name, _, value in _parts(draft.ledger.get(one))}
+    for name, path, value in _parts(draft.ledger.get(other)):
+        twin = own.get(name)
+        if twin == value:
+            draft.ledger.settle((*other, *path))
+        has = "no" if twin is None else "another"
+        which = f"for the variable {quoting.key(name[-1])}" if name != path else "there"
+        draft.lose((*other, *path), f"all pods here are made from {base}, which has {has} value {which}")
+
+
+def _parts(found: Any, path: Path = (), name: Path = ()) -> Iterator[tuple[Path, Path, Any]]:
+    """Yield the name, the path and the content of each variable, and of each other number and text.
+
+    The name is a path, too, but a variable has its own name there instead of its index in the list.
+    """
+    items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    for key, each in items:
+        if path[-1:] == ("env",) and isinstance(each, dict) and each.get("name"):
+            yield (*name, str(each["name"])), (*path, key), each
         else:
-            draft.lose(path, why)
+            yield from _parts(each, (*path, key), (*name, key))
+    if found is not None and not isinstance(found, dict | list):
+        yield name, path, found

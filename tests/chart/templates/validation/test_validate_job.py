@@ -66,12 +66,13 @@ CASES = {
     ),
     "range-of-no-elastic-job": (
         ("workers.minReplicas=2",),
-        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or use a",
+        "workers.minReplicas: 2 is set, but this MPIJob is not elastic (it rescales live without this value); --set "
+        "workers.minReplicas=null, or use a",
         ("workers.minReplicas=2", PYTORCH),
     ),
     "range-of-master-and-workers": (
         (PYTORCH, MASTER, "workers.maxReplicas=4"),
-        "workers.maxReplicas: 4 is set, but this PyTorchJob is not elastic",
+        "workers.maxReplicas: 4 is set, but this PyTorchJob is not elastic; --set",
         (PYTORCH, "workers.maxReplicas=4"),
     ),
     "below-the-range": (

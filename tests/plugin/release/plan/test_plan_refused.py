@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from distrain.errors import RefusedError
-from distrain.release import resume
+from distrain.release import changes, resume
 from distrain.release.changes import REPLACED
 from distrain.release.plan import RESUMES, Before, Next, Plan, plan, refuse_ended, refuse_traps
 from distrain_trainer.checkpoint.manifest import Subject
@@ -24,8 +24,8 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
     [
         pytest.param(
             before_of(mpi_job()),
-            next_of(with_field(mpi_job(), POD_LABELS, "y")),
-            rf"^podLabels: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies the "
+            next_of(with_field(mpi_job(), POD_LABELS, "y"), podLabels={"x": "y"}),
+            rf"^podLabels\.x: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies the "
             r"change to running pods",
             id="ignored-value",
         ),
@@ -210,3 +210,29 @@ def test_upgrade_whose_job_would_refuse_the_checkpoints_is_refused(path: str, va
         plan("run1", failed, Next(before.manifest.replace("run1", "f"), before.job, with_field(old, path, value))),
         failed,
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "named"),
+    [
+        ("labels.team", ["workers.labels.team", "trainer.steps"], "workers.labels.team"),
+        ("labels.team", ["podLabels.team", "podLabels.other"], "podLabels.team"),
+        (
+            "labels.team",
+            ["launcher.labels.team", "workers.labels.team"],
+            "launcher.labels.team and workers.labels.team",
+        ),
+        ("labels.example.com/team", ["commonLabels.example.com/team"], "commonLabels.example.com/team"),
+        ("labels.team", ["podAnnotations.team"], "labels.team"),
+        ("annotations.a", ["podAnnotations.a", "podLabels.a"], "podAnnotations.a"),
+        ("annotations.a", ["workers.annotations.a"], "workers.annotations.a"),
+        ("annotations.a", ["commonAnnotations.a"], "commonAnnotations.a"),
+        ("annotations.prometheus.io/port", ["monitoring.port", "podLabels.a"], "monitoring.port"),
+        ("labels.sidecar.istio.io/inject", ["trainer.steps"], "serviceMesh"),
+        ("labels.team", ["trainer.steps"], "labels.team"),
+    ],
+)
+def test_refusal_names_the_value_that_the_user_has_changed(path: str, changed: list[str], named: str) -> None:
+    start = "spec.mpiReplicaSpecs.Worker.template.metadata."
+
+    assert changes.value_of(f"{start}{path}", changed).removeprefix(start) == named
