@@ -66,7 +66,7 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     # Secret, which this user may not read.
     unread = [words for words in answer["unread"] if not words.startswith("the run's record: ")]
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
-    return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words), unread="; ".join(unread))
+    return Said(*(each.replace(f" {' '.join(flags)}", "") for each in [*words, "; ".join(unread)]))
 
 
 def _as_reader(namespace: Namespace, folder: Path) -> list[str]:
