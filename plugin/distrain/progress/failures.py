@@ -72,6 +72,11 @@ def _key(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated) -> s
     return f"{pod.metadata.uid}/{status.name}/{end.finished_at}"
 
 
+def explained_by(end: kube.Terminated) -> list[str]:
+    """Return the own lines that explain an end, or [] if a signal has ended the program."""
+    return own_lines(end) if end.exit_code < SIGNALLED else []
+
+
 def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]:
     """Yield failures that the status of the pod's containers explains.
 
@@ -80,7 +85,7 @@ def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]
     for status, end in ends(pod):
         if end.exit_code == 0 or _key(pod, status, end) in earlier:
             continue
-        about, own = f"{pod.metadata.name}/{status.name}", own_lines(end) if end.exit_code < SIGNALLED else []
+        about, own = f"{pod.metadata.name}/{status.name}", explained_by(end)
         if end.reason == OUT_OF_MEMORY:
             yield Failure(about, out_of_memory(pod, status), final=True)
         elif own:

@@ -51,7 +51,7 @@ class Unread(list[str]):
         return [f"you have no right to {missing}; {step}", *(each for each in self if each not in self.rights)]
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Call `read`. Call `read` and return its result.
+        """Call `read` and return its result.
 
         Return `otherwise` if the user has no permission to read the objects, or if the cluster has no such kind.
         """

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.progress import causes, ends
-from distrain.progress.containers import OUT_OF_MEMORY, cannot_run, out_of_memory, own_lines
+from distrain.progress.containers import OUT_OF_MEMORY, cannot_run, out_of_memory
 from distrain.progress.containers import ends as ends_in
-from distrain.progress.failures import SIGNALLED
+from distrain.progress.failures import explained_by
 from distrain.progress.newest import seconds_behind
 from distrain.progress.restarts import RESTART, retried
 from distrain.progress.start import Log, main_container, role_of
@@ -65,14 +65,14 @@ def _in_pods(pods: Sequence[kube.Pod], kubectl_flags: str) -> Iterator[_Failed]:
             then = seconds_of(end.finished_at)
             is_program = status.name == main_container(pod) and role_of(pod) != KEYGEN
             if is_program and then is not None and end.exit_code not in (0, STOPPED):
-                own = _own(end)
+                own = explained_by(end)
                 words = f"{_why(pod, status, end, kubectl_flags)}; {_again(pod, status)}"
                 yield _Failed(then + seconds_behind(pod), words, not own or causes.is_own(own[0]))
 
 
 def _why(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated, kubectl_flags: str) -> str:
     """Return why the pod's program has ended, and what the user should do."""
-    own, name = _own(end), pod.metadata.name
+    own, name = explained_by(end), pod.metadata.name
     if end.reason == OUT_OF_MEMORY:
         return out_of_memory(pod, status)
     if own and not causes.only_code(own[0]):
@@ -84,10 +84,6 @@ def _why(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated, kube
     why = own[0].partition(causes.SEE_LOG)[0] if own else f"ended with exit code {end.exit_code}"
     previous = "" if pod.status.phase == "Failed" else " --previous"
     return f"{name}: {why}; read `kubectl {kubectl_flags} logs {name}{previous}`"
-
-
-def _own(end: kube.Terminated) -> list[str]:
-    return own_lines(end) if end.exit_code < SIGNALLED else []
 
 
 def _again(pod: kube.Pod, status: kube.ContainerStatus) -> str:

@@ -350,7 +350,7 @@ def test_without_a_job_no_rule_on_jobs_applies(helm: Path) -> None:
 
 @every_kind
 def test_kind_has_the_right_article_in_messages(helm: Path, kind: str) -> None:
-    """Users read the M of MPIJob and MXJob as a letter: an MPIJob, a TFJob."""
+    """Messages write "an MPIJob" and "an MXJob", because M is spoken with a vowel first, but "a" before other kinds."""
     roles = ("launcher.cpu=1", "servers.cpu=1", "scheduler.cpu=1")
     without_mpi = ("mpi.flags={--x}", "ssh.secretName=keys", "ssh.port=2022", "network.subnets={10.0.0.0/8}")
 
