@@ -2,9 +2,9 @@
 
 The first demo runs to its end, so that the bench knows how long a demo takes. The demos are interrupted by SIGTERM,
 SIGHUP, SIGKILL and a full disk, one after the other. The bench sends a signal to every process of the demo's session,
-as a closing terminal does. If the demo ends because the disk is full, the disk stays full until `make clean` has ended.
-The results are cached by commit. If the program is interrupted, start it with the same command: it runs only the
-missing demos.
+as a closing terminal does. On a full disk, a running job waits for space. Therefore the bench sends SIGTERM if the demo
+still runs PATIENCE seconds later. The disk stays full until `make clean` has ended. The results are cached by commit.
+If the program is interrupted, start it with the same command: it runs only the missing demos.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tests.cluster.lab import machine
 
 MOMENTS = 20
 FULL_DISK = "full disk"
+PATIENCE = 120
 ENDINGS = ("SIGTERM", "SIGHUP", "SIGKILL", FULL_DISK)
 # This script runs a command with a temporary overlay on /var/lib, where the lab keeps its state. The overlay file
 # system holds 4 GB.
@@ -116,6 +117,10 @@ def _signal(demo: subprocess.Popen[bytes], number: signal.Signals) -> str:
 
 def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
     subprocess.run(["dd", "if=/dev/zero", f"of={FILLER}", "bs=1M"], stderr=subprocess.DEVNULL, check=False)
+    try:
+        demo.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"{FULL_DISK}, {_signal(demo, signal.SIGTERM)}"
     return FULL_DISK
 
 
