@@ -1,9 +1,11 @@
-"""Compute the learning rate of each step."""
+"""Compute the learning rate of each step, and the decay of the weights' moving average."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from distrain_trainer.config import Config
 
@@ -92,3 +94,12 @@ def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: 
         assert config.steps is not None
         done, all_, warm = float(step), config.steps, config.warmup or of_epochs / batch
     return min(1.0, max(0.0, (done - warm) / (all_ - warm))) if all_ > warm else 0.0
+
+
+def ema_decay(limit: Any, step: Any, smaller: Callable[[Any, Any], Any] = min) -> Any:
+    """Return the decay of the weights' moving average after `step` steps: at most `limit`, and smaller at the start.
+
+    Otherwise the average of a short run would consist mainly of the random weights with which the run began. Source:
+    tf.train.ExponentialMovingAverage, num_updates. `step` may be a tensor; then `smaller` compares tensors.
+    """
+    return smaller((1 + step) / (10 + step), limit)

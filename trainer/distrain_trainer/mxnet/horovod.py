@@ -123,7 +123,7 @@ def train(
     run = evaluator.run
     train_step = make_train_step(model, trainer, is_half, run.config.label_smoothing)
     seed_layers = seeder(model)
-    ema.begin()
+    ema.begin(run.position.step)
 
     def make_step(batch: DeviceBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         seed_layers(seed)

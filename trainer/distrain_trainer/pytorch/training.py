@@ -286,7 +286,7 @@ def run_steps(
     computer, optimizer, scaler, run = setup.computer, setup.optimizer, setup.scaler, evaluator.run
     statistics = Statistics(setup.model)
     begin_momentum(optimizer)
-    setup.ema.begin()
+    setup.ema.begin(run.position.step)
     wait = measured_wait(run.config, computer, setup.model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
