@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from distrain_trainer.data import load, read_ahead
-from distrain_trainer.data.shards import Header, Shards
+from distrain_trainer.data.shards import Shards
+from distrain_trainer.data.tars import Header
 from distrain_trainer.errors import DataError, TrainerError
 from lab.datasets.pictures import add, encode, numbered, write_image_folder, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, go_through, numbers_in
