@@ -162,6 +162,28 @@ def test_image_of_0_bytes_is_left_out_within_the_share(
     assert capsys.readouterr().out.startswith("left out: data.uri: /")
 
 
+@pytest.mark.parametrize("kind", ["images", "shards"])
+def test_damaged_image_whose_name_is_not_utf8_is_named_with_escapes(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "z\udce9"  # Python's str of the bytes b"z\xe9".
+    if kind == "images":
+        write_image_folder(tmp_path, numbered(10))
+        (tmp_path / "class-0" / f"{name}.png").touch()
+    else:
+        write_shards(tmp_path, numbered(10), [10])
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            add(tar, f"{name}.png", b"")
+            add(tar, f"{name}.cls", b"0")
+
+    read = numbers_in(go_through(config_of(tmp_path, max_bad_share=0.1)))
+
+    assert sorted(read) == list(range(10))
+    assert "/z\\udce9." in capsys.readouterr().out
+    with pytest.raises(TrainerError, match=r"/z\\udce9\..* is damaged"):
+        go_through(config_of(tmp_path, max_bad_share=0.0))
+
+
 def test_first_image_of_0_bytes_is_named(tmp_path: Path) -> None:
     write_image_folder(tmp_path, ((b"" if number == 0 else image, 0) for number, (image, _) in enumerate(numbered(10))))
 
