@@ -303,6 +303,8 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
         pytest.param('{"a.tar": 1}', r"a\.tar holds more samples than the 1 that sizes\.json lists", id="more"),
         pytest.param('{"a.tar": 0}', r"a\.tar holds more samples than the 0 that sizes\.json lists", id="none"),
         pytest.param('{"a.tar": "2"}', r"sizes\.json does not map each shard to its number", id="a-string"),
+        pytest.param('{"a.tar": -1}', r"sizes\.json does not map each shard to its number", id="negative"),
+        pytest.param('{"a.tar": 1000000000000}', r"sizes\.json does not map each shard to its number", id="huge"),
         pytest.param("[2]", r"sizes\.json does not map each shard to its number", id="a-list"),
         pytest.param("{", r"sizes\.json does not map each shard to its number", id="no-json"),
         pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is in the list, but not in the folder", id="missing-shard"),

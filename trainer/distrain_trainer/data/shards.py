@@ -36,6 +36,8 @@ PARTS = {".cls", *SUFFIXES}
 # Bytes per read if only headers are read, and bytes per read if only the first sample is read.
 WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
+# More samples than a tar of 2 TB can hold: each sample takes at least 2 KiB.
+LARGEST_SHARD = 10**9
 # In the included models a class takes 8 to 16 KB of weights, so with more classes the weights take gigabytes. A larger
 # number is a mistake.
 LARGEST_CLASS = 999_999
@@ -204,7 +206,7 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
     path = store.path(name)
     try:
         sizes = json.loads(store.read(name))
-        good = all(type(size) is int and size >= 0 for size in sizes.values())
+        good = all(type(size) is int and 0 <= size <= LARGEST_SHARD for size in sizes.values())
     except (ValueError, AttributeError):
         good = False
     if not good:
