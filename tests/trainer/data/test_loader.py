@@ -82,8 +82,16 @@ def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.Captu
         damage.count(DamagedSampleError(name))
 
     assert capsys.readouterr().out == "left out: a (1 of at most 2)\nleft out: b (2 of at most 2)\n"
-    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 of 200 samples to be damaged, .* sample 3$"):
+    with pytest.raises(DataError, match=r"^c, or raise data\.maxBadShare, which lets 2 of 200 samples be damaged$"):
         damage.count(DamagedSampleError("c"))
+
+
+@pytest.mark.parametrize(("samples", "share"), [(47, 0.001), (2000, 0.0)], ids=["few-samples", "share-of-0"])
+def test_first_damaged_sample_that_is_not_allowed_is_told_with_the_value(samples: int, share: float) -> None:
+    expected = rf"^a, or raise data\.maxBadShare, which lets 0 of {samples} samples be damaged$"
+
+    with pytest.raises(DataError, match=expected):
+        Damage(samples, share).count(DamagedSampleError("a"))
 
 
 def test_synthetic_data_takes_the_steps_of_the_config() -> None:

@@ -140,12 +140,9 @@ class Damage:
         if str(error) in self._met:
             return
         self._met.add(str(error))
-        if self._most == 0:
-            raise error
         if len(self._met) > self._most:
             raise DataError(
-                f"{error}; data.maxBadShare allows {self._most} of {self._samples} samples to be damaged, and this is "
-                f"damaged sample {len(self._met)}"
+                f"{error}, or raise data.maxBadShare, which lets {self._most} of {self._samples} samples be damaged"
             )
         print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
 
