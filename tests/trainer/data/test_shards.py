@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distrain_trainer.data import Position, load, read_ahead, sampler, shards, train_batches
+from distrain_trainer.data import Position, load, read_ahead, shards, train_batches
 from distrain_trainer.data.images import Decoder
-from distrain_trainer.data.sampler import Segment, part_of_epoch
+from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Segment, part_of_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
@@ -83,7 +83,7 @@ def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
 def test_run_that_begins_inside_a_shard_begins_there(
     tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler, "SHUFFLE_BUFFER", 4)
+    monkeypatch.setattr(shards, "SHUFFLE_BUFFER", 4)
     written = write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
     if counted:
         (tmp_path / "sizes.json").write_text(json.dumps(written))
@@ -100,8 +100,7 @@ def test_run_that_begins_inside_a_shard_begins_there(
 def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
     tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (sampler, shards):
-        monkeypatch.setattr(module, "SHUFFLE_BUFFER", buffer)
+    monkeypatch.setattr(shards, "SHUFFLE_BUFFER", buffer)
     write_shards(tmp_path, numbered(SAMPLES), SIZES)
     config = config_of(tmp_path)
     dataset = load(config)
@@ -114,6 +113,25 @@ def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
     ]
 
     assert sorted(itertools.chain(*before, *after)) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize(("space", "wanted"), [(0, 1), (5, 5), (2000, SHUFFLE_BUFFER)])
+def test_large_samples_get_a_smaller_buffer(
+    tmp_path: Path, space: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`space` is the space in the buffer, in samples of the first shard."""
+    write_shards(tmp_path, numbered(SAMPLES), SIZES)
+    size = (tmp_path / "shard-000000.tar").stat().st_size
+    monkeypatch.setattr(shards, "BUFFERED", -(-space * size // SIZES[0]))
+
+    dataset = load(config_of(tmp_path)).train
+
+    assert dataset.shuffle_buffer == wanted
+    part = part_of_epoch(SAMPLES, 2, seed=0, epoch=0, rank=0, ranks=1, shards=SIZES, shuffle_buffer=wanted)
+    used = [number for numbers, _ in part.steps for number in numbers.tolist()]
+    places = {number: place for place, number in enumerate(part.reading.tolist())}
+    assert sorted(used) == list(range(SAMPLES))
+    assert max(places[number] - step for step, number in enumerate(used)) < wanted
 
 
 def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads) -> None:

@@ -15,7 +15,7 @@ from distrain_trainer.data.cache import Cache
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
 from distrain_trainer.data.listing import list_names
 from distrain_trainer.data.samples import Samples, Shape, size_text
-from distrain_trainer.data.shards import Shards, find_shards, first_sample
+from distrain_trainer.data.shards import Shards, find_shards, first_sample, shuffle_buffer_for
 from distrain_trainer.errors import DataError
 from distrain_trainer.models import MODELS, describe
 from distrain_trainer.packages import require
@@ -161,7 +161,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
     cache = Cache(Path(config.cache), config.cache_size) if config.cache else None
-    train = Shards(store, files, classes, decoder, cache)
+    train = Shards(store, files, classes, decoder, cache, shuffle_buffer_for(store, filled))
     if test_folder is None:
         return Dataset(train, None, classes)
     test = Shards(store, found[1][0], classes, replace(decoder, augments=False), cache)

@@ -105,6 +105,7 @@ class ImageFolder:
     labels: Indices
     decoder: Decoder
     shards: tuple[int, ...] = ()
+    shuffle_buffer: int = 0
 
     def __len__(self) -> int:
         return len(self.names)

@@ -105,9 +105,15 @@ def train_batches(
         return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
     def part(epoch: int, made: Sequence[Segment] = ()) -> Part:
-        of = (len(samples), size)
         return part_of_epoch(
-            *of, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards, made=made
+            *(len(samples), size),
+            seed=config.seed,
+            epoch=epoch,
+            rank=rank,
+            ranks=ranks,
+            shards=samples.shards,
+            shuffle_buffer=samples.shuffle_buffer,
+            made=made,
         )
 
     first = start.samples // len(samples)

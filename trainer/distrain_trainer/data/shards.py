@@ -41,6 +41,8 @@ LARGEST_SHARD = 10**9
 # In the included models a class takes 8 to 16 KB of weights, so with more classes the weights take gigabytes. A larger
 # number is a mistake.
 LARGEST_CLASS = 999_999
+# Bytes of the samples in the shuffle buffer.
+BUFFERED = 128 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Shards:
     classes: int
     decoder: Decoder
     cache: Cache | None = None
+    shuffle_buffer: int = SHUFFLE_BUFFER
 
     def __len__(self) -> int:
         return sum(self.shards)
@@ -125,7 +128,7 @@ class Shards:
         # side="right": an empty shard and the next shard start at the same sample number, and the sample is in the next
         # one.
         owners = np.searchsorted(starts, reading, side="right") - 1
-        breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
+        breaks = (np.diff(owners) != 0) | (np.diff(reading) > self.shuffle_buffer)
         runs = []
         for numbers in np.split(reading, np.flatnonzero(breaks) + 1):
             if len(numbers):
@@ -177,6 +180,15 @@ def first_sample(store: Store, shard: Shard, *, classes: int) -> Sample:
     """Return the first sample of the first shard that is not empty. Raises DataError, and StorageError."""
     file: io.BufferedReader = io.BufferedReader(_Ranges(store, shard.name), LOOKING)
     return next(read_samples(file, store.path(shard.name), shard, 0, 1, classes=classes))
+
+
+def shuffle_buffer_for(store: Store, shard: Shard) -> int:
+    """Return for how many samples a shuffle buffer of BUFFERED bytes has space, if they are as large as this shard's.
+
+    The result is at least 1, and at most SHUFFLE_BUFFER. Raises StorageError.
+    """
+    size, _ = store.stat(shard.name)
+    return max(1, min(SHUFFLE_BUFFER, BUFFERED * shard.samples // size))
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
