@@ -53,19 +53,22 @@ class Decoder:
         Raises DamagedSampleError if the image cannot be decoded, and DataError if it has another size. `epoch` and
         `sample` seed the random crop.
         """
-        height, width, _ = self.shape
         random = np.random.default_rng((self.seed, epoch, sample))
         try:
             decoded = self._scaled(_open(content), random)
         # Pillow's decoders raise many types of exceptions.
         except Exception as error:
             raise _damaged(name, error) from None
-        if (decoded.height, decoded.width) != (height, width):
-            raise DataError(
-                f"data.uri: {self.first} is {size_text(self.shape)}, but {name} is {decoded.height}x"
-                f"{decoded.width}x3; {REMEDY.format(min(height, width))}"
-            )
+        self.require_size((decoded.height, decoded.width, 3), name)
         return np.asarray(self._mirrored(decoded, random))
+
+    def require_size(self, shape: Shape, name: str) -> None:
+        """Raise DataError if an image's shape is not that of the image `first`."""
+        if shape != self.shape:
+            raise DataError(
+                f"data.uri: {self.first} is {size_text(self.shape)}, but {name} is {size_text(shape)}; "
+                f"{REMEDY.format(min(self.shape[:2]))}"
+            )
 
     def _scaled(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
         """Return the image as RGB. With `scales`, crop the image and scale the crop to `shape`."""
