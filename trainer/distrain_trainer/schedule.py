@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 from distrain_trainer.config import Config
 
 BASE_BATCH = 256
+# The run logs a line if more than this share of its moving average is still the weights at the start.
+LARGEST_START = 0.1
 # The rule that rate_scaling "auto" selects for each optimizer.
 SCALINGS = {"sgd": "linear", "lars": "linear", "adam": "sqrt", "lamb": "sqrt"}
 
@@ -26,6 +29,32 @@ def learning_rate(
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
     return scaled_rate(config, ranks=ranks) * rise * _decay(config, step, samples, epoch_samples, batch)
+
+
+def remarks(config: Config, steps: int) -> Iterator[str]:
+    """Yield one line for each value that has no effect, or hardly any, because the run is too short.
+
+    `steps` is the number of steps of the run. These values are not refused: the run may be a short trial, and it may go
+    on later with more epochs.
+    """
+    epochs = math.inf if config.epochs is None else config.epochs
+    if late := [f"{each:g}" for each in config.milestones if each >= epochs]:
+        yield f"trainer.milestones: the run ends after epoch {epochs}, so the rate does not fall after {','.join(late)}"
+    if config.warmup > steps:
+        yield (
+            f"trainer.warmup: the run has only {steps} of these {config.warmup} steps, so the learning rate does not "
+            "reach its full value"
+        )
+    if config.warmup_epochs > epochs:
+        yield (
+            f"trainer.warmupEpochs: the run has only {epochs} of these {config.warmup_epochs:g} epochs, so the "
+            "learning rate does not reach its full value"
+        )
+    if config.ema and (share := config.ema**steps) > LARGEST_START:
+        yield (
+            f"trainer.ema: after {steps} steps, {share:.0%} of the average are still the weights at the start, and the "
+            "run tests and writes the average; lower trainer.ema"
+        )
 
 
 def scaled_rate(config: Config, *, ranks: int) -> float:
