@@ -86,6 +86,19 @@ def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.Captu
         damage.count(DamagedSampleError("c"))
 
 
+@pytest.mark.parametrize(
+    ("samples", "share", "most"), [(100, 0.29, 29), (100, 0.57, 57), (999, 0.001, 0), (3, 1, 3), (10_000, 1e-4, 1)]
+)
+def test_share_that_may_be_damaged_is_the_decimal_that_was_given(samples: int, share: float, most: int) -> None:
+    damage = Damage(samples, share)
+
+    for number in range(most):
+        damage.count(DamagedSampleError(str(number)))
+
+    with pytest.raises(DataError):
+        damage.count(DamagedSampleError("one more"))
+
+
 def test_synthetic_data_takes_the_steps_of_the_config() -> None:
     dataset = Dataset(Arrays(IMAGES, LABELS), test=None, classes=1)
 

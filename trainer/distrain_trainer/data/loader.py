@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -136,7 +137,8 @@ class Damage:
     """The damaged samples that this rank has found in a data set, and the number of damaged samples that is allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
-        self._samples, self._most = samples, int(samples * share)
+        # Floating point would be inexact: 0.29 * 100 is below 29.
+        self._samples, self._most = samples, int(samples * Fraction(repr(share)))
         self._met: set[str] = set()
 
     def count(self, error: DamagedSampleError) -> None:
