@@ -20,8 +20,7 @@ from distrain_trainer.data import load, read_ahead
 from distrain_trainer.data.cache import Cache, CachedReader
 from distrain_trainer.data.read_ahead import ReadAhead, Span
 from distrain_trainer.storage import FolderStore, Store, open_store
-from lab.datasets.digits import write_digits
-from lab.datasets.pictures import numbered, write_image_folder, write_shards
+from lab.datasets.pictures import numbered, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
 PIECE = 1000
@@ -335,32 +334,6 @@ def test_limit_that_is_less_than_a_piece_is_said_once(
     )
     read(reader(tmp_path, KEPT), *files)
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("kind", ["images", "idx", "synthetic", "shards"])
-def test_cache_of_data_without_shards_is_said_by_rank_0(
-    rank: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RANK", str(rank))
-    write = {
-        "images": lambda folder: write_image_folder(folder, numbered(6)),
-        "idx": write_digits,
-        "shards": lambda folder: write_shards(folder, numbered(6), (3, 3)),
-    }
-    (tmp_path / "data").mkdir()
-    if kind != "synthetic":
-        write[kind](tmp_path / "data")
-    data = "synthetic" if kind == "synthetic" else str(tmp_path / "data")
-    length: Any = {"epochs": None, "steps": 1} if kind == "synthetic" else {}
-
-    load(config_of(data, cache=str(tmp_path / "cache"), **length))
-
-    told = (
-        f"data.cache.folder: {tmp_path}/cache stays empty, because only tar shards are cached, and data.uri ({data}) "
-        "has none\n"
-    )
-    assert capsys.readouterr().err == (told if rank == 0 and kind != "shards" else "")
 
 
 @pytest.mark.parametrize("fault", ["file", "read-only"])

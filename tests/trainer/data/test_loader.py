@@ -75,17 +75,6 @@ def test_end_of_the_batches_does_not_wait_for_what_is_read_ahead() -> None:
     timer.cancel()
 
 
-def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.CaptureFixture[str]) -> None:
-    damage = Damage(200, 0.01)
-
-    for name in ("a", "b", "a", "b", "a"):
-        damage.count(DamagedSampleError(name))
-
-    assert capsys.readouterr().out == "left out: a (1 of at most 2)\nleft out: b (2 of at most 2)\n"
-    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 of 200 samples to be damaged, .* sample 3$"):
-        damage.count(DamagedSampleError("c"))
-
-
 @pytest.mark.parametrize(
     ("samples", "share", "most"), [(100, 0.29, 29), (100, 0.57, 57), (999, 0.001, 0), (3, 1, 3), (10_000, 1e-4, 1)]
 )
@@ -97,6 +86,17 @@ def test_share_that_may_be_damaged_is_the_decimal_that_was_given(samples: int, s
 
     with pytest.raises(DataError):
         damage.count(DamagedSampleError("one more"))
+
+
+def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.CaptureFixture[str]) -> None:
+    damage = Damage(200, 0.01)
+
+    for name in ("a", "b", "a", "b", "a"):
+        damage.count(DamagedSampleError(name))
+
+    assert capsys.readouterr().out == "left out: a (1 of at most 2)\nleft out: b (2 of at most 2)\n"
+    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 of 200 samples to be damaged, .* sample 3$"):
+        damage.count(DamagedSampleError("c"))
 
 
 def test_synthetic_data_takes_the_steps_of_the_config() -> None:

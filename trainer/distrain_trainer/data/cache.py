@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distrain_trainer.config import Config
+from distrain_trainer.errors import rank_from_environment
 from distrain_trainer.storage import Store
 
 VALUE = "data.cache"
@@ -42,6 +44,17 @@ class Cache:
 
     folder: Path
     limit: int
+
+
+def say_unused(config: Config) -> None:
+    """Log on rank 0 that the data has no tar shards, so the cache that the values ask for stays empty."""
+    if rank_from_environment() == 0:
+        print(
+            f"{VALUE}.folder: {config.cache} stays empty, because only tar shards are cached, and data.uri "
+            f"({config.data}) has none",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 # One reader per cache and store. The whole process shares it, so that each fault of the volume is logged only once.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,12 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.augmentation import Crops, Moments
-from distrain_trainer.data.cache import Cache
+from distrain_trainer.data.cache import Cache, say_unused
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
 from distrain_trainer.data.listing import list_names, naming_the_list
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, first_sample
-from distrain_trainer.errors import DataError, rank_from_environment
+from distrain_trainer.errors import DataError
 from distrain_trainer.models import MODELS, describe
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, Store, open_store
@@ -55,13 +54,8 @@ def load(config: Config) -> Dataset:
     """
     with naming_the_list(config):
         dataset = _load(config)
-    if config.cache and not isinstance(dataset.train, Shards) and rank_from_environment() == 0:
-        print(
-            f"data.cache.folder: {config.cache} stays empty, because only tar shards are cached, and data.uri "
-            f"({config.data}) has none",
-            file=sys.stderr,
-            flush=True,
-        )
+    if config.cache and not isinstance(dataset.train, Shards):
+        say_unused(config)
     return dataset
 
 
