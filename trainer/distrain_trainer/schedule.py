@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +28,27 @@ def learning_rate(
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
     return scaled_rate(config, ranks=ranks) * rise * _decay(config, step, samples, epoch_samples, batch)
+
+
+def remarks(config: Config, steps: int) -> Iterator[str]:
+    """Yield one line for each value that has no effect, or hardly any, because the run is too short.
+
+    `steps` is the number of steps of the run. These values are not refused: the run may be a short trial, and it may go
+    on later with more epochs.
+    """
+    epochs = math.inf if config.epochs is None else config.epochs
+    if late := [f"{each:g}" for each in config.milestones if each >= epochs]:
+        yield f"trainer.milestones: the run ends after epoch {epochs}, so the rate does not fall after {','.join(late)}"
+    if config.warmup > steps:
+        yield (
+            f"trainer.warmup: the run has only {steps} of these {config.warmup} steps, so the learning rate does not "
+            "reach its full value"
+        )
+    if config.warmup_epochs > epochs:
+        yield (
+            f"trainer.warmupEpochs: the run has only {epochs} of these {config.warmup_epochs:g} epochs, so the "
+            "learning rate does not reach its full value"
+        )
 
 
 def scaled_rate(config: Config, *, ranks: int) -> float:

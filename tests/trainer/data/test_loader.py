@@ -75,6 +75,19 @@ def test_end_of_the_batches_does_not_wait_for_what_is_read_ahead() -> None:
     timer.cancel()
 
 
+@pytest.mark.parametrize(
+    ("samples", "share", "most"), [(100, 0.29, 29), (100, 0.57, 57), (999, 0.001, 0), (3, 1, 3), (10_000, 1e-4, 1)]
+)
+def test_share_that_may_be_damaged_is_the_decimal_that_was_given(samples: int, share: float, most: int) -> None:
+    damage = Damage(samples, share)
+
+    for number in range(most):
+        damage.count(DamagedSampleError(str(number)))
+
+    with pytest.raises(DataError):
+        damage.count(DamagedSampleError("one more"))
+
+
 def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.CaptureFixture[str]) -> None:
     damage = Damage(200, 0.01)
 

@@ -196,3 +196,30 @@ def test_first_test_image_that_is_damaged_counts_as_any_other(tmp_path: Path, wr
         write_shards(tmp_path / "val", iter(samples), [2])
 
     assert load(config_of(tmp_path)).tests == 2
+
+
+@pytest.mark.parametrize("folder", ["", "train/"])
+def test_shards_beside_the_folders_of_classes_are_refused(tmp_path: Path, folder: str) -> None:
+    images(tmp_path / folder)
+    shards(tmp_path / folder)
+
+    with pytest.raises(DataError, match=r"holds the shard shard-000000\.tar and the image class-0/.*\.png; move one"):
+        load(config_of(tmp_path))
+
+
+@pytest.mark.parametrize("train", ["imagenet/train", "training", "imagenet"])
+def test_folder_above_the_one_that_is_meant_is_refused(tmp_path: Path, train: str) -> None:
+    images(tmp_path / train)
+    if train == "training":
+        images(tmp_path / "validation")
+
+    words = rf"holds images only in deeper folders, such as {train}/class-0/.*\.png; name the folder that holds train/"
+    with pytest.raises(DataError, match=words):
+        load(config_of(tmp_path))
+
+
+def test_classes_may_have_folders_of_their_own(tmp_path: Path) -> None:
+    for name in ("cats", "dogs"):
+        images(tmp_path / name)
+
+    assert load(config_of(tmp_path)).classes == 2

@@ -12,9 +12,9 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.augmentation import Crops, Moments
-from distrain_trainer.data.cache import Cache
-from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
-from distrain_trainer.data.listing import list_names
+from distrain_trainer.data.cache import Cache, say_unused
+from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
+from distrain_trainer.data.listing import list_names, naming_the_list
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shard, Shards, find_shards, first_sample, shuffle_buffer_for
 from distrain_trainer.data.splits import TRAIN, find_data, some
@@ -48,6 +48,14 @@ def load(config: Config) -> Dataset:
 
     Raises StorageError if the data cannot be read, and DataError if it cannot be used.
     """
+    with naming_the_list(config):
+        dataset = _load(config)
+    if config.cache and not isinstance(dataset.train, Shards):
+        say_unused(config)
+    return dataset
+
+
+def _load(config: Config) -> Dataset:
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", retry=Retry())
@@ -143,7 +151,7 @@ def _require_size_of_tests(decoder: Decoder, name: str, content: bytes) -> None:
     Otherwise the size would be found only after the last epoch. A damaged image is left to the test, which counts it.
     """
     with suppress(DamagedSampleError):
-        decoder.require_size(look_at(content, name)[0], name)
+        decoder.require_size(shape_of(content, name), name)
 
 
 def _classes_of(names: Sequence[str], folder: str) -> set[str]:
@@ -210,7 +218,7 @@ def _decoder(config: Config, name: str, content: bytes) -> Decoder:
     """Return the decoder. The decoder's image size is --image-size if set, otherwise the size of the first image."""
     require("pillow", "data.uri")
     size = config.image_size
-    of_first, is_grey = look_at(content, name)
+    of_first = shape_of(content, name)
     shape = (size, size, 3) if size is not None else of_first
     model = describe(config.model)
     if model.smallest is None and size is None and shape != model.shape:
@@ -218,7 +226,9 @@ def _decoder(config: Config, name: str, content: bytes) -> Decoder:
             f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and {name} is "
             f"{size_text(shape)}; {REMEDY.format(model.shape[0])}"
         )
-    flips = size is not None and not is_grey if config.augment_flip is None else config.augment_flip == "true"
+    # By default, images that are not scaled keep their sides, and grey images, too.
+    by_default = None if size is not None else False
+    flips = by_default if config.augment_flip is None else config.augment_flip == "true"
     return Decoder(
         shape,
         scales=size is not None,
