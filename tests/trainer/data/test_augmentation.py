@@ -148,10 +148,8 @@ def test_each_image_decides_whether_it_is_mirrored_by_default(tmp_path: Path) ->
     pixels = np.tile(np.arange(48, dtype=np.uint8), (48, 1))
     with_palette = io.BytesIO()
     Image.fromarray(pixels).convert("P").save(with_palette, "PNG")
-    grey, colours = (
-        [encode(pixels, "PNG"), with_palette.getvalue()],
-        encode(np.dstack([pixels, pixels, 0 * pixels]), "PNG"),
-    )
+    grey = [encode(pixels, "PNG"), with_palette.getvalue()]
+    colours = encode(np.dstack([pixels, pixels, 0 * pixels]), "PNG")
     write_image_folder(tmp_path, itertools.chain(*([(grey[n % 2], 0), (colours, 1)] for n in range(24))))
 
     config = config_of(tmp_path, image_size=SIZE, batch_size=48)
