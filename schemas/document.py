@@ -95,11 +95,8 @@ def _string(known: Schema) -> str:
 
 
 def _range(known: Schema) -> str:
-    if "minimum" in known and "maximum" in known:
-        return f" from {known['minimum']} to {known['maximum']}"
-    if "minimum" in known:
-        return f" from {known['minimum']}"
-    return f" above {known['exclusiveMinimum']}" if "exclusiveMinimum" in known else ""
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "to below"}
+    return "".join(f" {word} {known[limit]}" for limit, word in words.items() if limit in known)
 
 
 def _code(value: Any) -> str:

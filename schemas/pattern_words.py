@@ -40,7 +40,9 @@ WORDS = {
         "image without tag and digest, or empty"
     ),
     "^([0-9]*[1-9][0-9]*[.]?[0-9]*|[0-9]*[.]0*[1-9][0-9]*)([eE][-+]?0*[0-9]{1,2})?$": "number above 0",
-    "^(0([.][0-9]+)?|1([.]0+)?|[0-9]([.][0-9]+)?[eE]-[0-9]+)$": "number from 0 to 1",
+    "^(0([.][0-9]+)?|1([.]0+)?|[0-9]([.][0-9]+)?[eE]-0*[1-9][0-9]*)$": "number from 0 to 1",
+    "^(0[.]0*[1-9][0-9]*|1([.]0+)?|[1-9]([.][0-9]+)?[eE]-0*[1-9][0-9]?)$": "number above 0 and up to 1",
+    "^(0([.][0-9]+)?|[0-9]([.][0-9]+)?[eE]-0*[1-9][0-9]*)$": "number from 0 to below 1",
     "^[A-Za-z0-9._-]+$": "letters, digits, ., _ and -",
 }
 # The pattern of trainer.model begins with the names of the models. After them, it allows `module:function`.

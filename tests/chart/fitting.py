@@ -85,6 +85,8 @@ def fit_recipe(values: Values, form: Form, chance: random.Random) -> None:
             del trainer["schedule"]
     if trainer.get("warmupEpochs"):
         trainer["warmup"] = 0
+    if {"scale", "testResize"} & set(trainer.get("augment", {})):
+        trainer["extraArgs"] = [*trainer.get("extraArgs", []), "--image-size=224"]
 
 
 def group(values: Values, name: str) -> Values:

@@ -162,7 +162,7 @@ def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def out_of_range(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    for limit, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
+    for limit, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0)):
         if limit in place.schema:
             beyond = place.schema[limit] + step
             # Helm versions format large numbers differently.

@@ -89,6 +89,27 @@ def test_torchrun_and_kubernetes_are_told_the_line(tmp_path: Path, monkeypatch: 
     assert log.read_text() == "distrain: data.uri: gone"
 
 
+@pytest.mark.parametrize("name", ["caf\udce9.jpg", "\ud800.jpg"])
+def test_name_that_is_not_unicode_changes_neither_exit_code_nor_line(tmp_path: Path, name: str) -> None:
+    error_file, log = tmp_path / "error.json", tmp_path / "termination-log"
+    log.touch()
+    program = "import sys; from pathlib import Path; from distrain_trainer import errors; "
+    program += f"errors.TERMINATION_LOG = Path(sys.argv[1]); errors.end_rank(errors.DataError({name!a}))"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(distrain_trainer.__file__).parents[1]),
+        "TORCHELASTIC_ERROR_FILE": str(error_file),
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, log], env=environment, capture_output=True, text=True, check=False
+    )
+
+    line = f"distrain: {ascii(name)[1:-1]}"
+    assert (ended.returncode, ended.stderr, log.read_text()) == (2, f"{line}\n", line)
+    assert json.loads(error_file.read_text())["message"]["message"] == line
+
+
 def test_without_torchrun_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "termination-log"
     log.touch()

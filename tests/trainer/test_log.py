@@ -86,6 +86,15 @@ def test_only_the_speaking_rank_prints_and_keeps(capsys: pytest.CaptureFixture[s
     assert silent.text() == ""
 
 
+def test_name_that_is_not_utf8_is_printed_and_kept_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log(speaks=True)
+
+    log.print("caf\udce9.jpg, café.jpg")
+
+    assert capsys.readouterr().out == "caf\\udce9.jpg, café.jpg\n"
+    assert log.text().encode() == "caf\\udce9.jpg, café.jpg\n".encode()
+
+
 def test_results_are_readable_json() -> None:
     history = [LoggedStep(step=1, images_per_sec=10.0, loss=2.3)]
     results = Results("tensorflow", "mnist", 2, 32, 1, 20.0, None, history)

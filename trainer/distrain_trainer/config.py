@@ -85,7 +85,9 @@ class Config(Recipe):
     )
     tensorboard: bool = argument(False, "write event files for TensorBoard below --output")
     compile: bool = argument(
-        False, "compile the model, for faster steps after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
+        False,
+        "compile the model, for faster steps after a minute; on a GPU, with PyTorch or TensorFlow",
+        path=EXTRA_ARGS,
     )
     deterministic: bool = argument(
         False,

@@ -27,10 +27,21 @@ SECONDS_FOR_RANK_0 = 5.0
 SECONDS_TO_BE_ALONE = 15.0
 
 
+def printable(text: str) -> str:
+    """Replace surrogates by escapes: the file name b"caf\\xe9.jpg" becomes caf\\udce9.jpg.
+
+    Python reads file names that are not UTF-8 as strings with surrogates, which no stream or file can encode.
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 class TrainerError(Exception):
     """An error that ends the run with one line on stderr and `exit_code`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ArgumentError(TrainerError):

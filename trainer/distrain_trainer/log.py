@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from distrain_trainer.errors import printable
+
 
 @dataclass
 class Log:
@@ -16,6 +18,7 @@ class Log:
         if self.speaks:
             # Print each line in a single write: other threads and processes print too, and Python's output may be
             # unbuffered.
+            line = printable(line)
             print(f"{line}\n", end="", flush=True)
             self.lines.append(line)
 

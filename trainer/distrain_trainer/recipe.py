@@ -100,8 +100,9 @@ class Recipe:
             raise ArgumentError(
                 f"trainer.decayFactor: {self.decay_factor} is no factor; give one above 0 and up to 1, such as 0.1"
             )
-        shares = {"weightDecay": self.weight_decay, "labelSmoothing": self.label_smoothing, "ema": self.ema}
-        for name, value in shares.items():
+        if not self.weight_decay <= 1:
+            raise ArgumentError(f"trainer.weightDecay: {self.weight_decay} is above 1; give 0.0001, for example")
+        for name, value in (("labelSmoothing", self.label_smoothing), ("ema", self.ema)):
             if not 0 <= value < 1:
                 raise ArgumentError(f"trainer.{name}: {value} is not below 1; give a number from 0 to below 1")
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distrain_trainer.log import Log
 from distrain_trainer.storage import Retry, Store, open_store
@@ -15,6 +15,7 @@ from distrain_trainer.storage import Retry, Store, open_store
 RESULTS = "results.json"
 # The names of the best model's files begin with this prefix.
 BEST = "best-"
+BEST_EVALUATION = f"{BEST}evaluation.json"
 # The maximum number of logged steps in the history. Every manifest contains the history, and a plot needs no more
 # points.
 LOGGED_KEPT = 1000
@@ -89,8 +90,8 @@ class Results:
     top5_accuracy: float | None = None
     evaluations: list[Evaluation] = field(default_factory=list)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2) + "\n"
+    def to_json(self) -> bytes:
+        return _json(asdict(self))
 
 
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
@@ -102,7 +103,7 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
     # results.json contains the model's name, so write the model first.
-    store.write(RESULTS, results.to_json().encode())
+    store.write(RESULTS, results.to_json())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
@@ -116,7 +117,20 @@ def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Calla
     """
     store = _open(uri)
     _write_model(store, f"{BEST}{model_file}", save)
-    store.write(f"{BEST}evaluation.json", (json.dumps(asdict(evaluation), indent=2) + "\n").encode())
+    store.write(BEST_EVALUATION, _json(asdict(evaluation)))
+
+
+def holds_best(uri: str, evaluation: Evaluation) -> bool:
+    """Return whether the folder `uri` contains the best model with this evaluation.
+
+    Raises StorageError if the store cannot be read.
+    """
+    held = _open(uri).read_tagged(BEST_EVALUATION)
+    return held is not None and held[0] == _json(asdict(evaluation))
+
+
+def _json(figures: dict[str, Any]) -> bytes:
+    return (json.dumps(figures, indent=2) + "\n").encode()
 
 
 def _open(uri: str) -> Store:

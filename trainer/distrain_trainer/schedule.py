@@ -1,9 +1,11 @@
-"""Compute the learning rate of each step."""
+"""Compute the learning rate of each step, and the decay of the weights' moving average."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from distrain_trainer.config import Config
 
@@ -26,6 +28,27 @@ def learning_rate(
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
     return scaled_rate(config, ranks=ranks) * rise * _decay(config, step, samples, epoch_samples, batch)
+
+
+def remarks(config: Config, steps: int) -> Iterator[str]:
+    """Yield one line for each value that has no effect, or hardly any, because the run is too short.
+
+    `steps` is the number of steps of the run. These values are not refused: the run may be a short trial, and it may go
+    on later with more epochs.
+    """
+    epochs = math.inf if config.epochs is None else config.epochs
+    if late := [f"{each:g}" for each in config.milestones if each >= epochs]:
+        yield f"trainer.milestones: the run ends after epoch {epochs}, so the rate does not fall after {','.join(late)}"
+    if config.warmup > steps:
+        yield (
+            f"trainer.warmup: the run has only {steps} of these {config.warmup} steps, so the learning rate does not "
+            "reach its full value"
+        )
+    if config.warmup_epochs > epochs:
+        yield (
+            f"trainer.warmupEpochs: the run has only {epochs} of these {config.warmup_epochs:g} epochs, so the "
+            "learning rate does not reach its full value"
+        )
 
 
 def scaled_rate(config: Config, *, ranks: int) -> float:
@@ -92,3 +115,12 @@ def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: 
         assert config.steps is not None
         done, all_, warm = float(step), config.steps, config.warmup or of_epochs / batch
     return min(1.0, max(0.0, (done - warm) / (all_ - warm))) if all_ > warm else 0.0
+
+
+def ema_decay(limit: Any, step: Any, smaller: Callable[[Any, Any], Any] = min) -> Any:
+    """Return the decay of the weights' moving average after `step` steps: at most `limit`, and smaller at the start.
+
+    Otherwise the average of a short run would consist mainly of the random weights with which the run began. Source:
+    tf.train.ExponentialMovingAverage, num_updates. `step` may be a tensor; then `smaller` compares tensors.
+    """
+    return smaller((1 + step) / (10 + step), limit)

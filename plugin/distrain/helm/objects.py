@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from distrain import temporary
 from distrain.helm.program import Source
+from distrain.yaml import yaml_loader
 
 
 def objects(source: Source) -> Iterator[str]:
@@ -26,6 +25,6 @@ def _first_document(source: Source, path: str) -> Any:
     if not source.can_read_again(path):
         return None
     try:
-        return next(iter(yaml.load_all(source.read(path), yaml.CSafeLoader)), None)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return yaml_loader.load(source.read(path).decode("utf-8-sig"))
+    except (OSError, ValueError):
         return None

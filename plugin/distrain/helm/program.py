@@ -63,11 +63,9 @@ class Source(NamedTuple):
         for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
             if flag != "--values":
                 yield value
-            elif value == "-":
-                yield self.read(value).decode(errors="replace")
             elif self.can_read_again(value):
                 with suppress(OSError):
-                    yield Path(value).read_text(errors="replace")
+                    yield self.read(value).decode(errors="replace")
 
     def with_text(self, values: str) -> Source:
         """Return a source with the same chart, and with the values in this text as its only values."""

@@ -139,6 +139,8 @@ def _finding(fault: Fault) -> str:
             return f"{found} is too small; use more than {limit}"
         case "maximum":
             return f"{found} is too large; use {limit} or less"
+        case "exclusiveMaximum":
+            return f"{found} is too large; use less than {limit}"
         case "minLength":
             return f"{found} is too short; it needs {limit} or more characters"
         case "maxLength":

@@ -103,6 +103,7 @@ trainer:
   ema: 0.9999
   evaluateEvery: 1
   augment: {scale: [0.08, 1], ratio: [0.75, 1.5], flip: true, mean: [0.5], std: [0.25], testResize: 256}
+  extraArgs: [--image-size=224]
 networkPolicy:
   enabled: true
   apiServerPorts: [6443]
@@ -194,7 +195,7 @@ def is_told_by_a_rule(case: str, error: str) -> bool:
 def test_every_range_and_choice_of_the_schema_is_met(mutated: dict[str, list[Mutation]]) -> None:
     def limits(schema: dict[str, Any], path: str = "") -> Iterator[str]:
         for name, entry in schema["properties"].items():
-            if {"enum", "minimum", "maximum", "exclusiveMinimum"} & set(entry):
+            if {"enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} & set(entry):
                 yield f"{path}/{name}"
             if "properties" in entry:
                 yield from limits(entry, f"{path}/{name}")

@@ -25,6 +25,7 @@ NEEDS = {
     **dict.fromkeys(
         ("trainer.epochs", "trainer.evaluateEvery", "trainer.warmupEpochs"), ("data.source=s3", "data.uri=s3://b/p")
     ),
+    "trainer.augment.testResize": ("trainer.extraArgs[0]=--image-size=2",),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
 # The chart refuses these values, because the workers' grace period applies to all pods.

@@ -226,17 +226,19 @@ CASES = [
     ("data.cache.size", "pattern", "100GiB", "100Gi"),
     ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
     *(
-        case
+        (f"trainer.{key}", "pattern", bad, good)
         for key in ("decayFactor", "weightDecay", "labelSmoothing", "ema")
-        for case in ((f"trainer.{key}", "pattern", "2", "0.01"), (f"trainer.{key}", "pattern", "-0.1", "1e-3"))
+        for bad, good in (("2", "0.01"), ("-0.1", "1e-3"), ("9e-0", "9e-01"))
     ),
-    ("trainer.warmupEpochs", "pattern", "0", "2.5"),
-    ("trainer.milestones", "pattern", ["0"], ["2.5", 30]),
+    ("trainer.decayFactor", "pattern", "0.0", "1.0"), ("trainer.decayFactor", "pattern", "1e-400", "1e-99"),
+    ("trainer.weightDecay", "pattern", "1.1", "1.0"), ("trainer.labelSmoothing", "pattern", "1.0", "0"),
+    ("trainer.ema", "pattern", "1", "0.9999"),
+    ("trainer.warmupEpochs", "pattern", "0", "2.5"), ("trainer.milestones", "pattern", ["0"], ["2.5", 30]),
     ("trainer.augment", "additionalProperties", {"crop": [0.08, 1]}, {"scale": [0.08, 1]}),
     ("trainer.augment", "pattern", {"mean": ["1.5"]}, {"mean": ["0.5"]}),
     ("trainer.augment", "pattern", {"std": ["0"]}, {"std": ["0.2"]}),
-    ("trainer.learningRate", "pattern", "0.0", "1e-5"),
-    ("trainer.learningRate", "pattern", "fast", ".05"),
+    ("trainer.augment", "pattern", {"scale": ["0.0", 1]}, {"scale": ["1e-2", "1"]}),
+    ("trainer.learningRate", "pattern", "0.0", "1e-5"), ("trainer.learningRate", "pattern", "fast", ".05"),
     ("trainer.learningRate", "pattern", "1e400", "1e+09"),
     ("trainer.learningRate", "pattern", "1e-400", "1E-010"),
     ("trainer.learningRate", "pattern", "-0.1", "10"),

@@ -15,9 +15,9 @@ from schemas import build
 from tests.chart.values.schema_entries import ENTRIES, SCHEMA, Schema, resolved
 
 ORDER = [
-    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength",
-    "pattern", "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default",
-    "examples", "patternProperties",
+    "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+    "maxLength", "pattern", "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties",
+    "default", "examples", "patternProperties",
 ]  # fmt: skip
 
 

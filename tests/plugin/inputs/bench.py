@@ -7,12 +7,13 @@ tries this seed again and prints its input.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 from tests.plugin.inputs.random_inputs import kind_of, random_input
 from tests.plugin.inputs.trial import bench, mistakes
@@ -44,15 +45,24 @@ def main() -> int:
     chunks = [range(first, min(first + CHUNK, last)) for first in range(arguments.first, last, CHUNK)]
     started, done, failed = time.monotonic(), arguments.first, 0
     given = [(chunk, arguments.kind, arguments.as_process) for chunk in chunks]
-    with multiprocessing.Pool(arguments.processes) as pool:
-        for chunk, found in zip(chunks, pool.imap(_chunk, given), strict=True):
-            done, failed = chunk.stop, failed + len(found)
-            for text in found:
-                print(f"{text}\n{'-' * 80}")
-            print(f"seeds {arguments.first} to {done - 1}: {failed} failures", flush=True)
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        answers = zip(chunks, pool.map(_chunk, given), strict=True)
+        try:
+            for chunk, found in answers:
+                done, failed = chunk.stop, failed + len(found)
+                for text in found:
+                    print(f"{text}\n{'-' * 80}")
+                print(f"seeds {arguments.first} to {done - 1}: {failed} failures", flush=True)
+        except BrokenProcessPool:
+            return _crashed(done)
     kinds = Counter(arguments.kind or kind_of(seed) for seed in range(arguments.first, last))
     print(f"{dict(kinds)}: {failed} failures; {time.monotonic() - started:.0f} s")
     return int(bool(failed))
+
+
+def _crashed(first: int) -> int:
+    print(f"the program crashed its own process; `--from {first} --as-process` finds the seed")
+    return 1
 
 
 def _chunk(given: tuple[range, str | None, bool]) -> list[str]:

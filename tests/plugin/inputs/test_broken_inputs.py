@@ -201,6 +201,14 @@ def test_values_that_are_nested_deep_are_one_line(place: Bench, depth: int, key:
     assert (answer.code, answer.err) == (2, words)
 
 
+def test_file_of_brackets_alone_does_not_crash_the_yaml_library(place: Bench) -> None:
+    """libyaml's parser, which PyYAML uses, crashes the whole process at some ten thousand levels."""
+    answer = place.as_process(Input(["check", *OFFLINE, "-f", "deep.yaml"], {"deep.yaml": b"[" * 50_000}))
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1), answer
+    assert answer.err.startswith("distrain: --values: deep.yaml: "), answer
+
+
 def test_flag_that_is_nested_deep_is_one_line(place: Bench) -> None:
     answer = place.in_process(Input(["check", *OFFLINE, "--set-json", f"a={'[' * 200}{']' * 200}"]))
 

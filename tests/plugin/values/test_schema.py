@@ -39,7 +39,10 @@ SCHEMA: dict[str, Any] = {
         "trainer": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {"rate": {"type": "number", "exclusiveMinimum": 0}, "shuffle": {"type": "boolean"}},
+            "properties": {
+                "rate": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                "shuffle": {"type": "boolean"},
+            },
         },
         "s3": {
             "type": "object",
@@ -172,6 +175,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             {"workers": {"replicas": 1001}}, "workers.replicas: 1001 is too large; use 1000 or less", id="too-large"
         ),
         pytest.param(_values(trainer={"rate": 0}), "trainer.rate: 0 is too small; use more than 0", id="not-above"),
+        pytest.param(_values(trainer={"rate": 1}), "trainer.rate: 1 is too large; use less than 1", id="not-below"),
         pytest.param(
             _values(framework="tensorflo"),
             'framework: "tensorflo" is not known; did you mean tensorflow?',

@@ -78,6 +78,15 @@ def test_text_that_would_crash_the_parser_is_refused(text: str) -> None:
         yaml_loader.load(text)
 
 
+def test_only_the_loader_uses_the_parser_that_deep_values_crash() -> None:
+    """libyaml's loaders crash the process at some ten thousand levels. Only yaml_loader refuses such a text before."""
+    folder = Path(yaml_loader.__file__).parents[1]
+    users = {path.stem for path in folder.rglob("*.py") if "CSafeLoader" in path.read_text(encoding="utf-8")}
+
+    # repeated_keys reads events one after the other, so depth does no harm there.
+    assert users == {"yaml_loader", "repeated_keys"}
+
+
 def _bomb(levels: int) -> str:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{level}: &a{level} [{', '.join(10 * [f'*a{level - 1}'])}]" for level in range(1, levels)]

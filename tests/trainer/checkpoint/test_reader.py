@@ -91,6 +91,24 @@ def test_former_format_of_another_shape_is_refused(tmp_path: Path) -> None:
         begin(tmp_path)
 
 
+@pytest.mark.parametrize(("samples", "step"), [(10, 2), (18, 1)], ids=["of-its-name", "of-another-name"])
+def test_checkpoint_whose_manifest_has_another_number_of_samples_is_damaged(
+    samples: int, step: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_step(run := begin(tmp_path))
+    save_step(run)
+    path = tmp_path / "1-20/manifest.json"
+    told = json.loads(path.read_text())
+    told["position"]["samples"] += samples - 10
+    path.write_text(json.dumps(told))
+
+    again = begin(tmp_path)
+
+    assert again.position.step == step
+    said = [line for line in capsys.readouterr().out.splitlines() if "is damaged" in line]
+    assert said == ["checkpoint: 1-20 is damaged (manifest.json says 28 samples), skipped"] * (samples != 10)
+
+
 DATA = np.arange(40, dtype=np.uint8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,23 @@ def test_grey_images_such_as_digits_are_not_mirrored_by_default(tmp_path: Path) 
 
     assert mirrored(None) == 0
     assert mirrored("true") > 3
+
+
+def test_each_image_decides_whether_it_is_mirrored_by_default(tmp_path: Path) -> None:
+    """Of the labels, 0 is for grey images, some of them with a palette, and 1 for images with colours."""
+    pixels = np.tile(np.arange(48, dtype=np.uint8), (48, 1))
+    with_palette = io.BytesIO()
+    Image.fromarray(pixels).convert("P").save(with_palette, "PNG")
+    grey = [encode(pixels, "PNG"), with_palette.getvalue()]
+    colours = encode(np.dstack([pixels, pixels, 0 * pixels]), "PNG")
+    write_image_folder(tmp_path, itertools.chain(*([(grey[n % 2], 0), (colours, 1)] for n in range(24))))
+
+    config = config_of(tmp_path, image_size=SIZE, batch_size=48)
+    batch = next(train_batches(config, load(config), rank=0, ranks=1))
+
+    is_mirrored = batch.images[:, 0, 0, 0] > batch.images[:, 0, -1, 0]
+    assert not is_mirrored[batch.labels == 0].any()
+    assert is_mirrored[batch.labels == 1].sum() > 3
 
 
 def test_images_that_are_not_scaled_are_mirrored_on_request_alone(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from distrain_trainer.data import load, read_ahead
-from distrain_trainer.data.shards import Header, Shards
+from distrain_trainer.data.shards import Shards
+from distrain_trainer.data.tars import Header
 from distrain_trainer.errors import DataError, TrainerError
 from lab.datasets.pictures import add, encode, numbered, write_image_folder, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, go_through, numbers_in
@@ -159,6 +160,28 @@ def test_image_of_0_bytes_is_left_out_within_the_share(
 
     assert sorted(read) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     assert capsys.readouterr().out.startswith("left out: data.uri: /")
+
+
+@pytest.mark.parametrize("kind", ["images", "shards"])
+def test_damaged_image_whose_name_is_not_utf8_is_named_with_escapes(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "z\udce9"  # Python's str of the bytes b"z\xe9".
+    if kind == "images":
+        write_image_folder(tmp_path, numbered(10))
+        (tmp_path / "class-0" / f"{name}.png").touch()
+    else:
+        write_shards(tmp_path, numbered(10), [10])
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            add(tar, f"{name}.png", b"")
+            add(tar, f"{name}.cls", b"0")
+
+    read = numbers_in(go_through(config_of(tmp_path, max_bad_share=0.1)))
+
+    assert sorted(read) == list(range(10))
+    assert "/z\\udce9." in capsys.readouterr().out
+    with pytest.raises(TrainerError, match=r"/z\\udce9\..* is damaged"):
+        go_through(config_of(tmp_path, max_bad_share=0.0))
 
 
 def test_first_image_of_0_bytes_is_named(tmp_path: Path) -> None:

@@ -320,6 +320,22 @@ def test_full_volume_is_said_once_and_the_reading_goes_on(
     assert not list((tmp_path / "cache").glob("*.p*"))
 
 
+def test_limit_that_is_less_than_a_piece_is_said_once(
+    tmp_path: Path, files: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = reader(tmp_path, KEPT - 1)
+
+    for _ in range(3):
+        assert read(source, *files) == [*files.values()]
+
+    assert capsys.readouterr().err == (
+        f"data.cache.size: {KEPT - 1} bytes are less than a piece of a shard, which has {KEPT}, so it is not cached; "
+        f"give {KEPT} bytes or more\n"
+    )
+    read(reader(tmp_path, KEPT), *files)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("fault", ["file", "read-only"])
 def test_folder_that_cannot_be_written_is_said_once(
     tmp_path: Path,

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, count_steps, load, train_batches
 from distrain_trainer.data.idx import Arrays, parse_idx
 from distrain_trainer.errors import DataError, StorageError
-from lab.datasets.digits import write_idx
+from lab.datasets.digits import write_digits, write_idx
+from lab.datasets.pictures import numbered, write_image_folder, write_shards
 
 SYNTHETIC = Config(steps=100, batch_size=8)
 
@@ -50,6 +52,32 @@ def test_last_batch_is_filled_up_with_its_own_images_which_weigh_nothing() -> No
     assert last.weights.tolist() == [1, 0, 0, 0]
     assert len(np.unique(last.images)) == 1
     assert last.images.min() > 0
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("kind", ["images", "idx", "synthetic", "shards"])
+def test_cache_of_data_without_shards_is_said_by_rank_0(
+    rank: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", str(rank))
+    write = {
+        "images": lambda folder: write_image_folder(folder, numbered(6)),
+        "idx": write_digits,
+        "shards": lambda folder: write_shards(folder, numbered(6), (3, 3)),
+    }
+    (tmp_path / "data").mkdir()
+    if kind != "synthetic":
+        write[kind](tmp_path / "data")
+    data = "synthetic" if kind == "synthetic" else str(tmp_path / "data")
+    length: Any = {"steps": 1} if kind == "synthetic" else {"epochs": 1}
+
+    load(Config(data=data, cache=str(tmp_path / "cache"), **length))
+
+    told = (
+        f"data.cache.folder: {tmp_path}/cache stays empty, because only tar shards are cached, and data.uri ({data}) "
+        "has none\n"
+    )
+    assert capsys.readouterr().err == (told if rank == 0 and kind != "shards" else "")
 
 
 def test_epochs_count_the_last_short_batch_as_a_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import listing, load
-from distrain_trainer.errors import StoppedError, Termination
+from distrain_trainer.data import evaluation_batches, listing, load, train_batches
+from distrain_trainer.errors import MissingError, StoppedError, Termination
 from distrain_trainer.storage import FolderStore, S3Store, open_store
-from lab.datasets.pictures import numbered, write_image_folder
+from lab.datasets.pictures import numbered, write_image_folder, write_shards
+from tests.trainer.fixtures.datasets import go_through
 
 NAMES = {f"class-{number % 3}/{number:05}.png" for number in range(25)}
 
@@ -182,6 +184,48 @@ def test_small_data_set_is_listed_by_each_rank_and_no_list_is_kept(
     assert names_of(0, config_of(images, str(tmp_path / "checkpoints")), monkeypatch) == NAMES
     assert not listed
     assert not (tmp_path / "checkpoints").exists()
+
+
+def go_through_all(config: Config) -> None:
+    go_through(config)
+    list(evaluation_batches(config, load(config), rank=0, ranks=1))
+
+
+@pytest.mark.parametrize("number", [0, 9, -1], ids=["read-first", "training-data", "test-data"])
+@pytest.mark.parametrize("kind", ["images", "shards"])
+def test_message_about_a_missing_file_names_the_list_that_has_it(kind: str, number: int, tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        if kind == "images":
+            write_image_folder(tmp_path / "data" / part, numbered(12))
+        else:
+            sizes = write_shards(tmp_path / "data" / part, numbered(12), [1] * 12)
+            (tmp_path / "data" / part / "sizes.json").write_text(json.dumps(sizes))
+    config = config_of(tmp_path / "data", str(tmp_path / "checkpoints"), batch_size=1)
+    go_through_all(config)
+    suffix = ".png" if kind == "images" else ".tar"
+    missing = sorted(path for path in (tmp_path / "data").rglob(f"*{suffix}"))[number]
+    missing.unlink()
+    name = missing.relative_to(tmp_path / "data")
+
+    with pytest.raises(MissingError) as raised:
+        go_through_all(config)
+
+    assert f"has no {name} " in str(raised.value)
+    listed = tmp_path / "checkpoints/data-names"
+    assert str(raised.value).endswith(
+        f"correct data.uri; if it was deleted on purpose, also delete {listed}, the run's list of files"
+    )
+
+
+def test_message_about_a_missing_file_names_no_list_if_there_is_none(images: Path, tmp_path: Path) -> None:
+    config = config_of(images, str(tmp_path / "checkpoints"))
+    dataset = load(config)
+    for path in images.rglob("*.png"):
+        path.unlink()
+    (tmp_path / "checkpoints" / "data-names").unlink()
+
+    with pytest.raises(MissingError, match=r"or correct data\.uri$"):
+        next(train_batches(config, dataset, rank=0, ranks=1))
 
 
 def test_data_is_the_same_from_the_list(images: Path, tmp_path: Path) -> None:

@@ -75,6 +75,19 @@ def test_end_of_the_batches_does_not_wait_for_what_is_read_ahead() -> None:
     timer.cancel()
 
 
+@pytest.mark.parametrize(
+    ("samples", "share", "most"), [(100, 0.29, 29), (100, 0.57, 57), (999, 0.001, 0), (3, 1, 3), (10_000, 1e-4, 1)]
+)
+def test_share_that_may_be_damaged_is_the_decimal_that_was_given(samples: int, share: float, most: int) -> None:
+    damage = Damage(samples, share)
+
+    for number in range(most):
+        damage.count(DamagedSampleError(str(number)))
+
+    with pytest.raises(DataError):
+        damage.count(DamagedSampleError("one more"))
+
+
 def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.CaptureFixture[str]) -> None:
     damage = Damage(200, 0.01)
 
@@ -82,8 +95,16 @@ def test_damaged_sample_counts_once_however_often_it_is_met(capsys: pytest.Captu
         damage.count(DamagedSampleError(name))
 
     assert capsys.readouterr().out == "left out: a (1 of at most 2)\nleft out: b (2 of at most 2)\n"
-    with pytest.raises(DataError, match=r"^c; data\.maxBadShare allows 2 of 200 samples to be damaged, .* sample 3$"):
+    with pytest.raises(DataError, match=r"^c, or raise data\.maxBadShare, which lets 2 of 200 samples be damaged$"):
         damage.count(DamagedSampleError("c"))
+
+
+@pytest.mark.parametrize(("samples", "share"), [(47, 0.001), (2000, 0.0)], ids=["few-samples", "share-of-0"])
+def test_first_damaged_sample_that_is_not_allowed_is_told_with_the_value(samples: int, share: float) -> None:
+    expected = rf"^a, or raise data\.maxBadShare, which lets 0 of {samples} samples be damaged$"
+
+    with pytest.raises(DataError, match=expected):
+        Damage(samples, share).count(DamagedSampleError("a"))
 
 
 def test_synthetic_data_takes_the_steps_of_the_config() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import itertools
 import json
+import lzma
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from distrain_trainer.data import Position, load, read_ahead, sampler, shards, train_batches
+from distrain_trainer.data import Position, load, read_ahead, shards, train_batches
 from distrain_trainer.data.images import Decoder
-from distrain_trainer.data.sampler import Segment, part_of_epoch
+from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Segment, part_of_epoch
 from distrain_trainer.data.shards import Shard, Shards, find_shards
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
@@ -80,7 +83,7 @@ def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
 def test_run_that_begins_inside_a_shard_begins_there(
     tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler, "SHUFFLE_BUFFER", 4)
+    monkeypatch.setattr(shards, "SHUFFLE_BUFFER", 4)
     written = write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
     if counted:
         (tmp_path / "sizes.json").write_text(json.dumps(written))
@@ -97,8 +100,7 @@ def test_run_that_begins_inside_a_shard_begins_there(
 def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
     tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (sampler, shards):
-        monkeypatch.setattr(module, "SHUFFLE_BUFFER", buffer)
+    monkeypatch.setattr(shards, "SHUFFLE_BUFFER", buffer)
     write_shards(tmp_path, numbered(SAMPLES), SIZES)
     config = config_of(tmp_path)
     dataset = load(config)
@@ -111,6 +113,25 @@ def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
     ]
 
     assert sorted(itertools.chain(*before, *after)) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize(("space", "wanted"), [(0, 1), (5, 5), (2000, SHUFFLE_BUFFER)])
+def test_large_samples_get_a_smaller_buffer(
+    tmp_path: Path, space: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`space` is the space in the buffer, in samples of the first shard."""
+    write_shards(tmp_path, numbered(SAMPLES), SIZES)
+    size = (tmp_path / "shard-000000.tar").stat().st_size
+    monkeypatch.setattr(shards, "BUFFERED", -(-space * size // SIZES[0]))
+
+    dataset = load(config_of(tmp_path)).train
+
+    assert dataset.shuffle_buffer == wanted
+    part = part_of_epoch(SAMPLES, 2, seed=0, epoch=0, rank=0, ranks=1, shards=SIZES, shuffle_buffer=wanted)
+    used = [number for numbers, _ in part.steps for number in numbers.tolist()]
+    places = {number: place for place, number in enumerate(part.reading.tolist())}
+    assert sorted(used) == list(range(SAMPLES))
+    assert max(places[number] - step for step, number in enumerate(used)) < wanted
 
 
 def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads) -> None:
@@ -166,12 +187,21 @@ def test_labels_of_walked_test_shards_count_as_classes(tmp_path: Path) -> None:
     assert load(config_of(tmp_path)).classes == 12
 
 
-def shard_of(*members: tuple[str, bytes]) -> bytes:
+def shard_of(*members: tuple[str, bytes], links: dict[str, bytes] | None = None) -> bytes:
+    """Return a tar of these files, followed by `links`: the types of links to other files, by their names."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in members:
             add(tar, name, content)
+        for name, kind in (links or {}).items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, members[0][0]
+            tar.addfile(link)
     return buffer.getvalue()
+
+
+def labelled(label: str) -> bytes:
+    return shard_of(("1.png", PNG), ("1.cls", label.encode()), *GOOD)
 
 
 PNG = next(numbered(1))[0]
@@ -198,6 +228,27 @@ def _flipped(content: bytes, at: int) -> bytes:
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["walked", "sizes.json"])
+def test_members_that_are_no_part_of_a_sample_are_passed_over(tmp_path: Path, counted: bool) -> None:
+    # tar of macOS adds a file ._1.png before 1.png, and the Finder a file .DS_Store.
+    hidden = [(name, b"") for name in ("./._1.png", "./1.png", ".DS_Store", "./._1.cls", "./1.cls", "./.png", "a/.cls")]
+    members = [(name, content or {"./1.png": PNG, "./1.cls": b"0002"}.get(name, b"")) for name, content in hidden]
+    links = {"latest": tarfile.SYMTYPE, "b.txt": tarfile.LNKTYPE, "c.jpg": tarfile.DIRTYPE}
+    (tmp_path / "a.tar").write_bytes(shard_of(*members, *GOOD, links=links))
+    if counted:
+        (tmp_path / "sizes.json").write_text('{"a.tar": 3}')
+
+    batches = go_through(config_of(tmp_path, batch_size=1))
+
+    assert sorted(int(batch.labels[0]) for batch in batches) == [0, 1, 2]
+
+
+def test_largest_class_number_is_that_of_the_message(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(labelled("999999"))
+
+    assert load(config_of(tmp_path)).classes == 1_000_000
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["walked", "sizes.json"])
 @pytest.mark.parametrize(
     ("content", "finding"),
     [
@@ -208,16 +259,35 @@ def _flipped(content: bytes, at: int) -> bytes:
         pytest.param(_flipped(shard_of(*GOOD), 3072 + 200), r"is damaged \(.+\)", id="header-damaged"),
         pytest.param(shard_of(*GOOD, ("b.cls", b"0")), r": b has no \.jpg, \.jpeg or \.png beside it", id="no-image"),
         pytest.param(shard_of(*GOOD, ("b.jpg", PNG)), r": b has no \.cls beside it", id="no-class"),
+        pytest.param(labelled("cat"), r": 1\.cls holds 'cat' instead of a class number from 0 to 999999", id="name"),
+        pytest.param(labelled("-1"), r": 1\.cls holds '-1' instead of a class number", id="negative"),
+        pytest.param(labelled("1000000"), r": 1\.cls holds '1000000' instead of a class number", id="too-large"),
+        pytest.param(labelled("9" * 5000), r": 1\.cls holds '9{20}' instead of a class number", id="5000-digits"),
         pytest.param(
-            shard_of(("1.png", PNG), ("1.cls", b"cat"), *GOOD),
-            r": 1\.cls holds 'cat' instead of a class number",
-            id="name",
+            shard_of(*GOOD, ("3.png", PNG), ("3.cls", b"0"), ("3.png", PNG), ("3.cls", b"1")),
+            r": 3 has two \.png; give each sample a key of its own",
+            id="one-key-for-two-samples",
         ),
         pytest.param(
-            shard_of(("1.png", PNG), ("1.cls", b"-1"), *GOOD),
-            r": 1\.cls holds '-1' instead of a class number",
-            id="negative",
+            shard_of(*GOOD, ("3.png", PNG), ("3.cls", b"0"), ("3.cls", b"1")), r": 3 has two \.cls;", id="two-labels"
         ),
+        pytest.param(
+            shard_of(*GOOD, ("3.png", PNG), links={"3.cls": tarfile.LNKTYPE}),
+            r": 3\.cls is a link or .*; .* --dereference --hard-dereference",
+            id="label-is-a-hard-link",
+        ),
+        pytest.param(
+            shard_of(*GOOD, links={"3.PNG": tarfile.LNKTYPE, "3.cls": tarfile.LNKTYPE}),
+            r": 3\.PNG is a link or ",
+            id="sample-of-hard-links",
+        ),
+        pytest.param(shard_of(*GOOD, links={"3.jpg": tarfile.SYMTYPE}), r": 3\.jpg is a link or ", id="symlink"),
+        pytest.param(
+            shard_of(*GOOD) + shard_of(*GOOD), r"goes on after .* \(byte \d+\).*; upload each tar as a", id="two-tars"
+        ),
+        pytest.param(gzip.compress(shard_of(*GOOD)), r"is compressed by gzip; upload it decompressed", id="gzip"),
+        pytest.param(bz2.compress(shard_of(*GOOD)), r"is compressed by bzip2; upload it decompressed", id="bzip2"),
+        pytest.param(lzma.compress(shard_of(*GOOD)), r"is compressed by xz; upload it decompressed", id="xz"),
         pytest.param(
             shard_of(("1.png", PNG[:-30]), ("1.cls", b"0"), *GOOD), r": 1\.png is damaged \(.+\)", id="image-damaged"
         ),
@@ -249,8 +319,10 @@ def test_class_beyond_the_known_ones_is_named(tmp_path: Path) -> None:
     [
         pytest.param('{"a.tar": 3}', r"a\.tar holds fewer samples than the 3 that sizes\.json lists", id="fewer"),
         pytest.param('{"a.tar": 1}', r"a\.tar holds more samples than the 1 that sizes\.json lists", id="more"),
-        pytest.param('{"a.tar": 0}', r"the shards of /.*/ hold no sample", id="none"),
+        pytest.param('{"a.tar": 0}', r"a\.tar holds more samples than the 0 that sizes\.json lists", id="none"),
         pytest.param('{"a.tar": "2"}', r"sizes\.json does not map each shard to its number", id="a-string"),
+        pytest.param('{"a.tar": -1}', r"sizes\.json does not map each shard to its number", id="negative"),
+        pytest.param('{"a.tar": 1000000000000}', r"sizes\.json does not map each shard to its number", id="huge"),
         pytest.param("[2]", r"sizes\.json does not map each shard to its number", id="a-list"),
         pytest.param("{", r"sizes\.json does not map each shard to its number", id="no-json"),
         pytest.param('{"a.tar": 2, "b.tar": 2}', r"b\.tar is in the list, but not in the folder", id="missing-shard"),
@@ -265,3 +337,25 @@ def test_wrong_sizes_are_named(tmp_path: Path, sizes: str, finding: str) -> None
 
     with pytest.raises(DataError, match=rf"^data\.uri: .*{finding}"):
         go_through(config_of(tmp_path, batch_size=1))
+
+
+@pytest.mark.parametrize("folder", ["train", "val"])
+def test_shard_of_which_the_sizes_say_0_is_looked_at(tmp_path: Path, folder: str) -> None:
+    for each in ("train", "val"):
+        (tmp_path / each).mkdir()
+        for name in ("a.tar", "b.tar"):
+            (tmp_path / each / name).write_bytes(shard_of(*GOOD))
+    (tmp_path / folder / "sizes.json").write_text('{"a.tar": 2, "b.tar": 0}')
+
+    with pytest.raises(DataError, match=rf"^data\.uri: /.*/{folder}/b\.tar holds more samples than the 0 that sizes"):
+        load(config_of(tmp_path))
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["walked", "sizes.json"])
+def test_shards_without_any_sample_are_refused(tmp_path: Path, counted: bool) -> None:
+    (tmp_path / "a.tar").write_bytes(shard_of())
+    if counted:
+        (tmp_path / "sizes.json").write_text('{"a.tar": 0}')
+
+    with pytest.raises(DataError, match=r"^data\.uri: the shards of /.*/ hold no sample; "):
+        load(config_of(tmp_path))

@@ -79,9 +79,11 @@ def adams(gradients: list[Array], epsilon: Epsilon) -> Iterator[Array]:
         yield mean / (1 - MEAN**step) / (np.sqrt(square) / correction + small)
 
 
-def averages_after(start: Array, weights: list[Array], decay: float) -> Iterator[Array]:
+def averages_after(start: Array, weights: list[Array], limit: float) -> Iterator[Array]:
+    """Yield the moving average after each step (tf.train.ExponentialMovingAverage with num_updates)."""
     average = np.asarray(start, dtype=np.float64)
-    for weight in weights:
+    for step, weight in enumerate(weights, start=1):
+        decay = min(limit, (1 + step) / (10 + step))
         average = decay * average + (1 - decay) * weight
         yield average
 

@@ -18,7 +18,7 @@ SERVERS = f"{DATA} --framework mxnet --strategy parameter-server"
             f"{DATA} --decay-factor 0", r"decayFactor: 0\.0 is no factor", f"{DATA} --decay-factor 1", id="no"
         ),
         pytest.param(
-            f"{DATA} --weight-decay 1", r"weightDecay: 1\.0 is not below 1", f"{DATA} --weight-decay .9", id="wd"
+            f"{DATA} --weight-decay 1.1", r"weightDecay: 1\.1 is above 1; give", f"{DATA} --weight-decay 1", id="wd"
         ),
         pytest.param(
             f"{DATA} --label-smoothing 1",

@@ -122,6 +122,35 @@ def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -
     assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
 
 
+@pytest.mark.parametrize(
+    ("first", "again", "is_told"),
+    [
+        pytest.param("output", "output", False, id="the-same-folder"),
+        pytest.param("output", "other", True, id="another-folder"),
+        pytest.param("", "output", True, id="none-before"),
+        pytest.param("output", "", False, id="none-now"),
+    ],
+)
+def test_best_model_that_only_an_earlier_start_could_write_is_told(
+    first: str, again: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [str(tmp_path / name) if name else "" for name in (first, again)]
+    run, _ = train(tmp_path, [20, 40], epochs=2, output=places[0])
+    assert run.writer
+    assert saving.save_last(run, run.writer) == ""
+    capsys.readouterr()
+
+    train(tmp_path, [30], epochs=3, output=places[1])
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if "does not contain the best model" in line]
+    told = (
+        f"output.uri: {places[1]} does not contain the best model, that of epoch 2 (Accuracy @ 1 = 0.8000), because an "
+        "earlier start tested it, and the checkpoints no longer have its weights; look for it in the output.uri of "
+        "that start"
+    )
+    assert lines == [told] * is_told
+
+
 def test_test_that_a_checkpoint_has_is_not_made_again(tmp_path: Path) -> None:
     run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1)
     run.position = Position(step=10, samples=100)

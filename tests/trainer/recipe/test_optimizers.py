@@ -15,7 +15,8 @@ from distrain_trainer.recipe import OPTIMIZERS
 from tests.trainer.conftest import SCRIPTS, run_in_image
 from tests.trainer.recipe.references import Epsilon, averages_after, smoothed_loss, weights_after
 
-STEPS, RATE, EMA, DECAYS = 3, 0.5, 0.75, (0.02, 0.0)
+# The decay of the moving average reaches EMA at the third step.
+STEPS, RATE, EMA, DECAYS = 3, 0.5, 0.28, (0.02, 0.0)
 Made = tuple[str, dict[str, Any]]
 # The epsilon that Adam has in each framework. The trainer itself implements LAMB, with its own epsilon.
 ADAMS = {"pytorch": Epsilon(1e-8), "mxnet": Epsilon(1e-8, is_hat=True), "tensorflow": Epsilon(1e-7, is_hat=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from distrain_trainer.config import Config
 from distrain_trainer.data import Position, SampleCount
 from distrain_trainer.data.sampler import part_of_epoch
-from distrain_trainer.schedule import learning_rate
-from tests.trainer.fixtures.counter_run import DATASET
+from distrain_trainer.schedule import learning_rate, remarks
+from tests.trainer.fixtures.counter_run import DATASET, begin
 
 # The data has 100 samples, and each rank trains on 10 samples per step.
 SAMPLES, BATCH = len(DATASET.train), 10
@@ -117,6 +118,43 @@ def test_rate_grows_with_the_global_batch_as_is_meant_for_the_optimizer(
     config = Config(steps=1, batch_size=256, learning_rate=0.1, optimizer=optimizer, rate_scaling=scaling)
 
     assert [learning_rate(config, step=0, ranks=ranks) for ranks in (1, 4)] == pytest.approx([0.1, 0.1 * factor])
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        pytest.param({"schedule": "step", "milestones": (3.0, 8.5)}, "", id="milestones"),
+        pytest.param(
+            {"schedule": "step", "milestones": (3.0, 9.0, 9.5)},
+            "trainer.milestones: the run ends after epoch 9, so the rate does not fall after 9,9.5",
+            id="late-milestones",
+        ),
+        pytest.param({"warmup": 90}, "", id="warm-up"),
+        pytest.param(
+            {"warmup": 91},
+            "trainer.warmup: the run has only 90 of these 91 steps, so the learning rate does not reach its full value",
+            id="long-warm-up",
+        ),
+        pytest.param({"warmup_epochs": 9.0}, "", id="warm-up-in-epochs"),
+        pytest.param(
+            {"warmup_epochs": 9.5},
+            "trainer.warmupEpochs: the run has only 9 of these 9.5 epochs, so the learning rate does not reach its "
+            "full value",
+            id="long-warm-up-in-epochs",
+        ),
+        pytest.param({"warmup_epochs": 9.5, "epochs": None, "steps": 90}, "", id="unknown-epochs"),
+    ],
+)
+def test_value_without_effect_in_a_short_run_is_told(values: dict[str, Any], line: str) -> None:
+    config = config_of(**values)
+
+    assert list(remarks(config, 90)) == [line] * bool(line)
+
+
+def test_run_logs_the_values_without_effect_when_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(tmp_path, warmup=91)
+
+    assert "trainer.warmup: the run has only 90 of these 91 steps" in capsys.readouterr().out
 
 
 @given(

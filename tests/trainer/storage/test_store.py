@@ -209,6 +209,21 @@ def test_linked_folder_is_listed(tmp_path: Path) -> None:
     assert list(open_store(str(tmp_path / "data"), value="data.uri").names()) == ["a/1.png"]
 
 
+@pytest.mark.parametrize("target", [".", "..", "../..", "../b"], ids=["itself", "the-data", "above", "each-other"])
+def test_link_to_a_folder_above_is_not_followed(tmp_path: Path, target: str) -> None:
+    data = tmp_path / "data"
+    for name in ("a", "b"):
+        (data / name).mkdir(parents=True)
+        (data / name / "1.png").touch()
+    (data / "a" / "link").symlink_to(target)
+    (data / "b" / "link").symlink_to("../a")
+
+    names = sorted(open_store(str(data), value="data.uri").names())
+
+    through_links = ["a/link/1.png"] if target == "../b" else []
+    assert names == ["a/1.png", *through_links, "b/1.png", "b/link/1.png"]
+
+
 def test_marker_of_an_empty_folder_is_no_file() -> None:
     # Use a stub, because the real S3 server stores such keys as folders.
     store = open_store("s3://b/set", value="data.uri")

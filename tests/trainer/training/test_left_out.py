@@ -103,7 +103,7 @@ def three_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(0)
     for part, count in (("train", 3), ("t10k", 4)):
         write_idx(folder / f"{part}-images-idx3-ubyte.gz", random.integers(0, 256, (count, 8, 8), dtype=np.uint8))
-        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(count, dtype=np.uint8))
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(count, dtype=np.uint8) % np.uint8(3))
     return folder
 
 

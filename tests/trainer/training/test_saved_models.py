@@ -82,3 +82,24 @@ def test_lines_of_the_page_load_the_model(name: str, digits: Path, tmp_path: Pat
 
     assert (run.returncode, run.stderr) == (0, "")
     assert loaded.stdout == "(2, 1000) True\n", loaded.stderr
+
+
+@pytest.mark.full
+def test_lines_of_the_page_load_an_included_model(digits: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    program = ProgramInImage.named("pytorch-ddp", digits)
+    code = code_of("Load the model elsewhere", "For an included model")
+    compared = (
+        'import torch\nstored = torch.load("model.pt")\nprint(logits.shape, stored.keys() == model.state_dict().keys())'
+    )
+    before = "import torch\nimages = torch.rand(2, 3, 224, 224)\n"
+    (tmp_path / "load.py").write_text(f"{before}{code}{compared}")
+
+    run = program(
+        "--model=resnet50", "--steps=1", "--batch-size=2", "--output=/out", ranks=1, mounts={tmp_path: "/out"}
+    )
+    command = ["sh", "-c", "cd /out && exec python3 load.py"]
+    loaded = run_in_image("pytorch", command, tmp_path, env=None, mounts={tmp_path: "/out"}, timeout=240)
+
+    assert run.returncode == 0, run.stderr
+    assert loaded.stdout == "torch.Size([2, 1000]) True\n", loaded.stderr

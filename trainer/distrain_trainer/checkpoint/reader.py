@@ -101,6 +101,8 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
         raise DamagedCheckpointError(f"no {MANIFEST}")
     try:
         manifest = Manifest.from_json(held[0])
+        if manifest.position.samples != place(name)[1]:
+            raise DamagedCheckpointError(f"{MANIFEST} says {manifest.position.samples} samples")
         subject = manifest.subject
         if manifest.format == 1:  # Format 1 numbers the arrays, so their names are known only after decoding.
             subject = replace(subject, shapes=trained.subject.shapes)

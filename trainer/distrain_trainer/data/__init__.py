@@ -1,8 +1,9 @@
 """Find the samples at data.uri, divide them among the ranks, and read them as batches.
 
-formats.py detects the format of data.uri. idx.py, images.py and shards.py each read one format. sampler.py decides
-which rank trains on which sample, and position.py records how far a run has come. loader.py prefetches batches, and
-beside.py runs the loader in a separate process. No module here imports a framework.
+splits.py detects the format of data.uri and finds the training and the test data, and formats.py loads them. idx.py,
+images.py and shards.py each read one format. sampler.py decides which rank trains on which sample, and position.py
+records how far a run has come. loader.py prefetches batches, and beside.py runs the loader in a separate process. No
+module here imports a framework.
 """
 
 from distrain_trainer.data.beside import batches_from_beside, end_batches

@@ -123,6 +123,9 @@ def is_grey(image: Image.Image) -> bool:
 
     Images without colours are often digits, and a mirrored digit is wrong. So by default, such images are not mirrored.
     """
+    if image.mode in ("P", "PA"):
+        palette = image.getpalette() or []
+        return palette[::3] == palette[1::3] == palette[2::3]
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
 
 

@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distrain_trainer.config import Config
+from distrain_trainer.errors import rank_from_environment
 from distrain_trainer.storage import Store
 
 VALUE = "data.cache"
@@ -42,6 +44,17 @@ class Cache:
 
     folder: Path
     limit: int
+
+
+def say_unused(config: Config) -> None:
+    """Log on rank 0 that the data has no tar shards, so the cache that the values ask for stays empty."""
+    if rank_from_environment() == 0:
+        print(
+            f"{VALUE}.folder: {config.cache} stays empty, because only tar shards are cached, and data.uri "
+            f"({config.data}) has none",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 # One reader per cache and store. The whole process shares it, so that each fault of the volume is logged only once.
@@ -67,6 +80,8 @@ class CachedReader:
     store: Store
     piece: int
     is_off: bool = False
+    # Whether the log says that the limit is too low for a piece.
+    is_told: bool = False
     _stats: dict[str, tuple[int, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -136,7 +151,7 @@ class CachedReader:
     def _keep(self, path: Path, body: memoryview) -> None:
         """Write a piece to the cache, unless another rank has written it or the cache is full."""
         with self._lock, self._heeding_faults():
-            if self.is_off or path.exists():
+            if self.is_off or path.exists() or not self._may_ever_fit(len(body) + CHECKSUM):
                 return
             # Process ids are not unique, because several pods share the volume.
             unfinished = path.with_suffix(f".{uuid.uuid4().hex}{UNFINISHED}")
@@ -151,10 +166,23 @@ class CachedReader:
                 unfinished.unlink(missing_ok=True)
                 raise
 
+    def _may_ever_fit(self, length: int) -> bool:
+        """Return whether the cache's limit allows a piece of this length. If not, log this once."""
+        limit = self.cache.limit
+        if length > limit and not self.is_told:
+            self.is_told = True
+            print(
+                f"{VALUE}.size: {limit} bytes are less than a piece of a shard, which has {length}, so it is not "
+                f"cached; give {self.piece + CHECKSUM} bytes or more",
+                file=sys.stderr,
+                flush=True,
+            )
+        return length <= limit
+
     def _has_room(self, unfinished: Path, length: int) -> bool:
         """Reserve space in the cache by creating a file of `length` bytes.
 
-        Return False if the cache's limit is too low for this file.
+        Return False if there is no room, because pieces that other ranks are writing now need it.
         """
         limit = self.cache.limit
         with self._usage() as usage:

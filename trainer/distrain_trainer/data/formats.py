@@ -1,8 +1,9 @@
-"""Detect the format of the data at data.uri, and load it as a data set."""
+"""Load the data at data.uri as a data set."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,21 +12,16 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.augmentation import Crops, Moments
-from distrain_trainer.data.cache import Cache
-from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
-from distrain_trainer.data.listing import list_names
+from distrain_trainer.data.cache import Cache, say_unused
+from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
+from distrain_trainer.data.listing import list_names, naming_the_list
 from distrain_trainer.data.samples import Samples, Shape, size_text
-from distrain_trainer.data.shards import Shards, find_shards, first_sample
-from distrain_trainer.errors import DataError
+from distrain_trainer.data.shards import Shard, Shards, find_shards, first_sample, shuffle_buffer_for
+from distrain_trainer.data.splits import TRAIN, find_data, some
+from distrain_trainer.errors import DamagedSampleError, DataError
 from distrain_trainer.models import MODELS, describe
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, Store, open_store
-
-TRAIN, TESTS = "train/", ("val/", "test/")
-EXPECTED = (
-    "MNIST-format idx .gz files, one folder of .jpg or .png images per class, or .tar shards "
-    "(images and shards may also be in train/ and val/)"
-)
 
 
 @dataclass(frozen=True)
@@ -52,42 +48,30 @@ def load(config: Config) -> Dataset:
 
     Raises StorageError if the data cannot be read, and DataError if it cannot be used.
     """
+    with naming_the_list(config):
+        dataset = _load(config)
+    if config.cache and not isinstance(dataset.train, Shards):
+        say_unused(config)
+    return dataset
+
+
+def _load(config: Config) -> Dataset:
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", retry=Retry())
     names = sorted(name for name in list_names(config, store) if not _is_hidden(name))
     read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
-    format_found = format_of(names, "") or format_of(names, TRAIN)
-    if format_found is None:
-        raise DataError(f"data.uri: {store.uri} holds {_some(names)}; correct data.uri, or put there {EXPECTED}")
-    dataset = read[format_found](config, store, names)
+    format_found, train_folder, test_folder = find_data(store, names)
+    dataset = read[format_found](config, store, names, train_folder, test_folder)
     _require_shape_of_model(config, dataset.shape)
     _require_moments_of_channels(config, dataset.shape)
+    _require_tests(config, dataset)
     return _with_classes(config, dataset)
 
 
-def format_of(names: Sequence[str], folder: str) -> str | None:
-    """Return the format of the files below `folder` ("idx", "images" or "shards"), or None if unknown."""
-    inside = [name[len(folder) :] for name in names if name.startswith(folder)]
-    if not folder and any(name in (*idx.TRAIN_FILES, *idx.TEST_FILES) for name in inside):
-        return "idx"
-    if any(name.endswith(".tar") and "/" not in name for name in inside):
-        return "shards"
-    return "images" if any("/" in name and is_image(name) for name in inside) else None
-
-
-def folders_of(names: Sequence[str]) -> tuple[str, str | None]:
-    """Return the folders of training and test data: train/ and either val/ or test/.
-
-    If there is no train/, return "" (all files) and None. If train/ directly contains images, it is a class named train
-    and not the folder of training data.
-    """
-    if format_of(names, TRAIN) is None:
-        return "", None
-    return TRAIN, next((folder for folder in TESTS if format_of(names, folder) is not None), None)
-
-
-def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
+def _read_idx(
+    config: Config, store: Store, names: Sequence[str], train_folder: str, test_folder: str | None
+) -> Dataset:
     if config.image_size is not None:
         raise DataError(
             f"trainer.extraArgs: --image-size={config.image_size} scales only JPEG and PNG images, but {store.uri} "
@@ -103,26 +87,71 @@ def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
             f"data.uri: {store.uri} has training images of {size_text(train.shape)}, but test images of "
             f"{size_text(test.shape)}; give all images the same size"
         )
-    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    places = [store.path(labels) for _, labels in (idx.TRAIN_FILES, idx.TEST_FILES)]
+    classes = _common_classes(config, places, int(train.labels.max()) + 1, int(test.labels.max()) + 1)
     moments = Moments.of(config)
     return Dataset(replace(train, moments=moments), replace(test, moments=moments), classes=classes)
 
 
-def _read_images(config: Config, store: Store, names: Sequence[str]) -> Dataset:
-    train_folder, test_folder = folders_of(names)
-    train_names = _images_below(names, train_folder)
+def _common_classes(config: Config, places: Sequence[str], train: int, test: int) -> int:
+    """Return the number of classes. Raises DataError if only the test data has some of them.
+
+    `train` and `test` are the numbers of classes in the two `places`. --classes may be higher than the number of
+    classes in the training data, and then the test data may have all of these classes.
+    """
+    if test > train and config.classes is None:
+        raise DataError(
+            f"data.uri: {places[1]} has a sample of class {test - 1}, but the largest class of {places[0]} is "
+            f"{train - 1}; give both the same classes, or add --classes={test} to trainer.extraArgs"
+        )
+    return max(train, test)
+
+
+def _read_images(
+    config: Config, store: Store, names: Sequence[str], train_folder: str, test_folder: str | None
+) -> Dataset:
+    train_names = _images_below(config, store, names, train_folder)
     classes = sorted(_classes_of(train_names, train_folder))
     decoder = _decoder(config, store.path(train_names[0]), store.read(train_names[0]))
     train = _image_folder(store, train_names, train_folder, classes, decoder)
     if test_folder is None:
         return Dataset(train, None, len(classes))
-    test_decoder = replace(decoder, augments=False)
-    test = _image_folder(store, _images_below(names, test_folder), test_folder, classes, test_decoder)
+    test_names = _images_below(config, store, names, test_folder)
+    test = _image_folder(store, test_names, test_folder, classes, replace(decoder, augments=False))
+    if not decoder.scales:
+        _require_size_of_tests(decoder, store.path(test_names[0]), store.read(test_names[0]))
     return Dataset(train, test, len(classes))
 
 
-def _images_below(names: Sequence[str], folder: str) -> list[str]:
-    return [name for name in names if name.startswith(folder) and "/" in name[len(folder) :] and is_image(name)]
+def _images_below(config: Config, store: Store, names: Sequence[str], folder: str) -> list[str]:
+    """Return the images in the classes' folders. Raises DataError if the folder of a class holds no image.
+
+    Without such a class, the other classes would get other numbers. A folder to which this run writes is no class.
+    """
+    images, others = list[str](), list[str]()
+    for name in names:
+        if name.startswith(folder) and "/" in name[len(folder) :]:
+            (images if is_image(name) else others).append(name)
+    for name in sorted(_classes_of(others, folder) - _classes_of(images, folder) if others else ()):
+        place = f"{store.path(folder + name)}/"
+        if not any(uri.startswith(place) for uri in (config.output, config.checkpoint)):
+            held = some(
+                [other.removeprefix(f"{folder}{name}/") for other in others if other.startswith(f"{folder}{name}/")]
+            )
+            raise DataError(
+                f"data.uri: {place} holds {held}, and no .jpg, .jpeg or .png; convert its images, or move the folder "
+                "to another place"
+            )
+    return images
+
+
+def _require_size_of_tests(decoder: Decoder, name: str, content: bytes) -> None:
+    """Raise DataError if the first test image has another size than the training images.
+
+    Otherwise the size would be found only after the last epoch. A damaged image is left to the test, which counts it.
+    """
+    with suppress(DamagedSampleError):
+        decoder.require_size(shape_of(content, name), name)
 
 
 def _classes_of(names: Sequence[str], folder: str) -> set[str]:
@@ -143,27 +172,22 @@ def _image_folder(
     return ImageFolder(store, names, labels, decoder)
 
 
-def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
-    train_folder, test_folder = folders_of(names)
-    found = [
-        find_shards(store, [name for name in names if _is_in(name, folder)], folder)
-        for folder in (train_folder, test_folder)
-        if folder is not None
-    ]
-    counted = [classes for _, classes in found if classes is not None]
-    # If sizes.json exists, the labels have not been read yet. A label that is too large is then refused when its sample
-    # is read.
-    classes = max(counted if len(counted) == len(found) else [_known_classes(config), *counted])
-    files = found[0][0]
-    filled = next((file for file in files if file.samples), None)
-    if filled is None:
-        raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give shards with samples")
-    first = first_sample(store, filled, classes=classes)
+def _read_shards(
+    config: Config, store: Store, names: Sequence[str], train_folder: str, test_folder: str | None
+) -> Dataset:
+    folders = [folder for folder in (train_folder, test_folder) if folder is not None]
+    found = [find_shards(store, [name for name in names if _is_in(name, folder)], folder) for folder in folders]
+    filled = [_first_filled(store, files, folder) for (files, _), folder in zip(found, folders, strict=True)]
+    classes = _classes_of_shards(config, [store.path(folder) for folder in folders], [counted for _, counted in found])
+    first = first_sample(store, filled[0], classes=classes)
     decoder = _decoder(config, first.name, first.image)
     cache = Cache(Path(config.cache), config.cache_size) if config.cache else None
-    train = Shards(store, files, classes, decoder, cache)
+    train = Shards(store, found[0][0], classes, decoder, cache, shuffle_buffer_for(store, filled[0]))
     if test_folder is None:
         return Dataset(train, None, classes)
+    if not decoder.scales:
+        first = first_sample(store, filled[1], classes=classes)
+        _require_size_of_tests(decoder, first.name, first.image)
     test = Shards(store, found[1][0], classes, replace(decoder, augments=False), cache)
     return Dataset(train, test, classes)
 
@@ -172,15 +196,29 @@ def _is_in(name: str, folder: str) -> bool:
     return name.startswith(folder) and "/" not in name[len(folder) :]
 
 
-def _known_classes(config: Config) -> int:
-    return config.classes or describe(config.model).classes
+def _classes_of_shards(config: Config, places: Sequence[str], counted: Sequence[int | None]) -> int:
+    """Return the number of classes. `counted` are the numbers of classes in the places, or None for unread labels.
+
+    If sizes.json exists, the labels have not been read yet. A label that is too large is then refused when its sample
+    is read.
+    """
+    if None in counted:
+        return max(config.classes or describe(config.model).classes, *(each or 0 for each in counted))
+    return _common_classes(config, [places[0], places[-1]], counted[0] or 0, counted[-1] or 0)
+
+
+def _first_filled(store: Store, files: Sequence[Shard], folder: str) -> Shard:
+    filled = next((file for file in files if file.samples), None)
+    if filled is None:
+        raise DataError(f"data.uri: the shards of {store.path(folder)} hold no sample; give shards with samples")
+    return filled
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
     """Return the decoder. The decoder's image size is --image-size if set, otherwise the size of the first image."""
     require("pillow", "data.uri")
     size = config.image_size
-    of_first, is_grey = look_at(content, name)
+    of_first = shape_of(content, name)
     shape = (size, size, 3) if size is not None else of_first
     model = describe(config.model)
     if model.smallest is None and size is None and shape != model.shape:
@@ -188,7 +226,9 @@ def _decoder(config: Config, name: str, content: bytes) -> Decoder:
             f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and {name} is "
             f"{size_text(shape)}; {REMEDY.format(model.shape[0])}"
         )
-    flips = size is not None and not is_grey if config.augment_flip is None else config.augment_flip == "true"
+    # By default, images that are not scaled keep their sides, and grey images, too.
+    by_default = None if size is not None else False
+    flips = by_default if config.augment_flip is None else config.augment_flip == "true"
     return Decoder(
         shape,
         scales=size is not None,
@@ -248,6 +288,16 @@ def _require_shape_of_model(config: Config, shape: Shape) -> None:
     )
 
 
+def _require_tests(config: Config, dataset: Dataset) -> None:
+    values = {"evaluateEvery": config.evaluate_every, "augment.testResize": config.augment_test_resize}
+    for name, value in values.items():
+        if value and not dataset.tests:
+            raise DataError(
+                f"trainer.{name}: {value} needs test samples, but {config.data} has none in val/ or test/; put them "
+                f"there, or remove trainer.{name}"
+            )
+
+
 def _require_moments_of_channels(config: Config, shape: Shape) -> None:
     given = len(config.augment_mean)
     if given not in (0, 1, shape[-1]):
@@ -259,7 +309,3 @@ def _require_moments_of_channels(config: Config, shape: Shape) -> None:
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or "/." in name
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"

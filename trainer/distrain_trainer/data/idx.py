@@ -34,6 +34,7 @@ class Arrays:
     images: Bytes
     labels: Indices
     shards: tuple[int, ...] = ()
+    shuffle_buffer: int = 0
     moments: Moments | None = None
 
     def __len__(self) -> int:

@@ -30,8 +30,8 @@ class Decoder:
 
     Without `scales`, every image must have the shape of the image `first`. With `scales`, each image is scaled and
     cropped to the shape. The crop is at the centre, or with `augments` at a random place. If `crops` is set, `crops`
-    chooses the crop instead. With `augments` and `flips`, half of the images are mirrored. `decode` does not use
-    `moments`; `fill` normalizes the pixels with it.
+    chooses the crop instead. With `augments` and `flips`, half of the images are mirrored; if `flips` is None, half of
+    the images that have colours. `decode` does not use `moments`; `fill` normalizes the pixels with it.
     """
 
     shape: Shape
@@ -39,7 +39,7 @@ class Decoder:
     first: str
     augments: bool
     seed: int
-    flips: bool = True
+    flips: bool | None = None
     crops: Crops = field(default_factory=Crops)
     moments: Moments | None = None
 
@@ -53,19 +53,26 @@ class Decoder:
         Raises DamagedSampleError if the image cannot be decoded, and DataError if it has another size. `epoch` and
         `sample` seed the random crop.
         """
-        height, width, _ = self.shape
+        from PIL import ImageOps
+
         random = np.random.default_rng((self.seed, epoch, sample))
         try:
-            decoded = self._scaled(_open(content), random)
+            image = _open(content)
+            flips = self.augments and (not is_grey(image) if self.flips is None else self.flips)
+            decoded = self._scaled(image, random)
         # Pillow's decoders raise many types of exceptions.
         except Exception as error:
             raise _damaged(name, error) from None
-        if (decoded.height, decoded.width) != (height, width):
+        self.require_size((decoded.height, decoded.width, 3), name)
+        return np.asarray(ImageOps.mirror(decoded) if flips and random.random() < 0.5 else decoded)
+
+    def require_size(self, shape: Shape, name: str) -> None:
+        """Raise DataError if an image's shape is not that of the image `first`."""
+        if shape != self.shape:
             raise DataError(
-                f"data.uri: {self.first} is {size_text(self.shape)}, but {name} is {decoded.height}x"
-                f"{decoded.width}x3; {REMEDY.format(min(height, width))}"
+                f"data.uri: {self.first} is {size_text(self.shape)}, but {name} is {size_text(shape)}; "
+                f"{REMEDY.format(min(self.shape[:2]))}"
             )
-        return np.asarray(self._mirrored(decoded, random))
 
     def _scaled(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
         """Return the image as RGB. With `scales`, crop the image and scale the crop to `shape`."""
@@ -90,11 +97,6 @@ class Decoder:
         across, down = random.random(2) if self.augments else (0.5, 0.5)
         return ImageOps.fit(as_rgb(image), (width, height), Image.Resampling.BILINEAR, centering=(across, down))
 
-    def _mirrored(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        from PIL import ImageOps
-
-        return ImageOps.mirror(image) if self.augments and self.flips and random.random() < 0.5 else image
-
 
 @dataclass(frozen=True)
 class ImageFolder:
@@ -105,6 +107,7 @@ class ImageFolder:
     labels: Indices
     decoder: Decoder
     shards: tuple[int, ...] = ()
+    shuffle_buffer: int = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -128,8 +131,8 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
-    """Return an image's shape (height, width, 3) from its header, and whether the image is grey.
+def shape_of(content: bytes, name: str) -> Shape:
+    """Return an image's shape (height, width, 3) from its header.
 
     Raises DamagedSampleError if the file is not an image.
     """
@@ -137,7 +140,7 @@ def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
         image = _open(content)
     except Exception as error:
         raise _damaged(name, error) from None
-    return (image.height, image.width, 3), is_grey(image)
+    return image.height, image.width, 3
 
 
 def _open(content: bytes) -> Image.Image:

@@ -12,10 +12,11 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from distrain_trainer.config import Config
-from distrain_trainer.errors import StoppedError, Termination, rank_from_environment
+from distrain_trainer.errors import MissingError, StoppedError, StorageError, Termination, rank_from_environment
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE = "data-names"
@@ -43,6 +44,27 @@ def list_names(config: Config, store: Store) -> Sequence[str]:
         if rank_from_environment() == 0:
             _write(kept, config, names)
     return names
+
+
+@contextmanager
+def naming_the_list(config: Config) -> Iterator[None]:
+    """If a file of the stored list is missing, add to the error that the list may be older than the data."""
+    try:
+        yield
+    except MissingError as error:
+        if not (kept := _kept_list(config)):
+            raise
+        told = f"{error}; if it was deleted on purpose, also delete {kept}, the run's list of files"
+        raise MissingError(told) from None
+
+
+def _kept_list(config: Config) -> str:
+    """Return the full path of the stored list, or "" if there is none."""
+    with suppress(StorageError):
+        kept = open_store(config.checkpoint, value="checkpoint.uri") if config.checkpoint else None
+        if kept is not None and _read(kept, config) is not None:
+            return kept.path(FILE)
+    return ""
 
 
 def _is_shared(config: Config) -> bool:

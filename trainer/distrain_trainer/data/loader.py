@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from distrain_trainer.config import Config
 from distrain_trainer.data.formats import Dataset
+from distrain_trainer.data.listing import naming_the_list
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_left, part_of_epoch, part_of_tests
 from distrain_trainer.data.samples import Pixels, Samples, Shape
@@ -105,16 +107,22 @@ def train_batches(
         return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
     def part(epoch: int, made: Sequence[Segment] = ()) -> Part:
-        of = (len(samples), size)
         return part_of_epoch(
-            *of, seed=config.seed, epoch=epoch, rank=rank, ranks=ranks, shards=samples.shards, made=made
+            *(len(samples), size),
+            seed=config.seed,
+            epoch=epoch,
+            rank=rank,
+            ranks=ranks,
+            shards=samples.shards,
+            shuffle_buffer=samples.shuffle_buffer,
+            made=made,
         )
 
     first = start.samples // len(samples)
     # Compute each rank's part of an epoch only when it is needed, because it contains the indices of all its samples.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     damage = Damage(len(samples), config.max_bad_share)
-    return _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead)
+    return _explained(config, _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead))
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
@@ -122,14 +130,21 @@ def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: in
     if dataset.test is None:
         return iter(())
     part = part_of_tests(len(dataset.test), config.batch_size, rank=rank, ranks=ranks)
-    return _batches(dataset.test, [part], config.batch_size, 1, Damage(len(dataset.test), config.max_bad_share))
+    damage = Damage(len(dataset.test), config.max_bad_share)
+    return _explained(config, _batches(dataset.test, [part], config.batch_size, 1, damage))
+
+
+def _explained(config: Config, batches: Iterator[Batch]) -> Iterator[Batch]:
+    with naming_the_list(config):
+        yield from batches
 
 
 class Damage:
     """The damaged samples that this rank has found in a data set, and the number of damaged samples that is allowed."""
 
     def __init__(self, samples: int, share: float) -> None:
-        self._samples, self._most = samples, int(samples * share)
+        # Floating point would be inexact: 0.29 * 100 is below 29.
+        self._samples, self._most = samples, int(samples * Fraction(repr(share)))
         self._met: set[str] = set()
 
     def count(self, error: DamagedSampleError) -> None:
@@ -140,12 +155,9 @@ class Damage:
         if str(error) in self._met:
             return
         self._met.add(str(error))
-        if self._most == 0:
-            raise error
         if len(self._met) > self._most:
             raise DataError(
-                f"{error}; data.maxBadShare allows {self._most} of {self._samples} samples to be damaged, and this is "
-                f"damaged sample {len(self._met)}"
+                f"{error}, or raise data.maxBadShare, which lets {self._most} of {self._samples} samples be damaged"
             )
         print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
 

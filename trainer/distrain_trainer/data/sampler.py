@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Number of samples in the shuffle buffer. The samples in it are still compressed, as in the shards. The larger the
-# buffer, the better the samples are shuffled.
+# Number of samples in the shuffle buffer, if that many fit in memory. The samples in it are still compressed, as in the
+# shards. The larger the buffer, the better the samples are shuffled.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]
@@ -55,15 +55,17 @@ def part_of_epoch(
     rank: int,
     ranks: int,
     shards: Sequence[int] = (),
+    shuffle_buffer: int = SHUFFLE_BUFFER,
     made: Sequence[Segment] = (),
 ) -> Part:
     """Return a rank's part of an epoch. `made` are the segments made so far; their samples are left out.
 
-    `shards` contains the number of samples in each file that is read sequentially, and is empty for other formats. All
-    ranks make the same number of steps. The ranks' slices differ in length by at most one sample. So in the last step,
-    a rank may have fewer samples than other ranks, or none.
+    `shards` contains the number of samples in each file that is read sequentially, and is empty for other formats. A
+    buffer of `shuffle_buffer` samples shuffles the samples of these files. All ranks make the same number of steps. The
+    ranks' slices differ in length by at most one sample. So in the last step, a rank may have fewer samples than other
+    ranks, or none.
     """
-    sampler = EpochSampler(seed, epoch, is_in_a_row=bool(shards))
+    sampler = EpochSampler(seed, epoch, shuffle_buffer if shards else 0)
     left = sampler.order(samples, shards)
     earlier, skipped = split(made, batch_size, ranks=ranks)
     for number, segment in enumerate(earlier):
@@ -104,24 +106,27 @@ def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
 
 @dataclass(frozen=True)
 class EpochSampler:
-    """The order of the samples in one epoch, and how the order is divided among the ranks."""
+    """The order of the samples in one epoch, and how the order is divided among the ranks.
+
+    `shuffle_buffer` is the number of samples in the shuffle buffer. It is 0 if samples need not be read sequentially.
+    """
 
     seed: int
     epoch: int
-    is_in_a_row: bool
+    shuffle_buffer: int
 
     def order(self, samples: int, shards: Sequence[int]) -> Indices:
-        if self.is_in_a_row:
+        if self.shuffle_buffer:
             return order_of_shards(shards, seed=self.seed, epoch=self.epoch)
         return np.random.default_rng((self.seed, self.epoch)).permutation(samples)
 
     def run(self, left: Indices, number: int, *, rank: int, ranks: int) -> tuple[Indices, Indices]:
         """Return a rank's slice of the samples in `left`, once in reading order and once in training order."""
         reading = left[run_of(len(left), rank=rank, ranks=ranks)]
-        if not self.is_in_a_row:
+        if not self.shuffle_buffer:
             return reading, reading
         random = np.random.default_rng((self.seed, self.epoch, rank, number))
-        return reading, through_buffer(reading, SHUFFLE_BUFFER, random)
+        return reading, through_buffer(reading, self.shuffle_buffer, random)
 
     def left_after(self, left: Indices, segment: Segment, number: int) -> Indices:
         """Return the samples in `left` that a segment has not used, in reading order."""

@@ -32,6 +32,10 @@ class Samples(Protocol):
         The sequence is empty for formats that store each sample in its own file.
         """
 
+    @property
+    def shuffle_buffer(self) -> int:
+        """The number of samples in the buffer that shuffles the samples of `shards`; 0 if `shards` is empty."""
+
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:

@@ -5,7 +5,6 @@ Reading can begin at any sample of a shard, and is then sequential. A shard is n
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import json
@@ -15,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -25,18 +25,24 @@ from distrain_trainer.data.images import SUFFIXES, Decoder
 from distrain_trainer.data.read_ahead import ReadAhead, Span
 from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work
+from distrain_trainer.data.tars import BLOCK, content_of, files, opened
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store
 from distrain_trainer.storage.raw_file import RawFile
 
-if TYPE_CHECKING:
-    from typing import Self
-
 SIZES = "sizes.json"
+# The suffixes of the files of a sample.
+PARTS = {".cls", *SUFFIXES}
 # Bytes per read if only headers are read, and bytes per read if only the first sample is read.
 WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
-BLOCK = tarfile.BLOCKSIZE
+# More samples than a tar of 2 TB can hold: each sample takes at least 2 KiB.
+LARGEST_SHARD = 10**9
+# In the included models a class takes 8 to 16 KB of weights, so with more classes the weights take gigabytes. A larger
+# number is a mistake.
+LARGEST_CLASS = 999_999
+# Bytes of the samples in the shuffle buffer.
+BUFFERED = 128 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Shards:
     classes: int
     decoder: Decoder
     cache: Cache | None = None
+    shuffle_buffer: int = SHUFFLE_BUFFER
 
     def __len__(self) -> int:
         return sum(self.shards)
@@ -121,7 +128,7 @@ class Shards:
         # side="right": an empty shard and the next shard start at the same sample number, and the sample is in the next
         # one.
         owners = np.searchsorted(starts, reading, side="right") - 1
-        breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
+        breaks = (np.diff(owners) != 0) | (np.diff(reading) > self.shuffle_buffer)
         runs = []
         for numbers in np.split(reading, np.flatnonzero(breaks) + 1):
             if len(numbers):
@@ -143,53 +150,75 @@ def span_of(shard: Shard, first: int, count: int) -> Span:
     return Span(shard.name, shard.starts[first], shard.starts[last] + BLOCK if last < shard.samples else None)
 
 
-def read_samples(file: IO[bytes], path: str, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
+def read_samples(
+    file: io.BufferedReader, path: str, shard: Shard, first: int, count: int, *, classes: int
+) -> Iterator[Sample]:
     """Yield `count` samples of a shard, beginning with sample number `first`.
 
     `file` is positioned at the start of the Span that `span_of` returns for these samples. Raises DataError if the
     shard is damaged or wrong.
     """
     skipped = 0 if shard.starts else first
-    with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
-        samples = itertools.islice(_samples(tar, path, {".cls", *SUFFIXES}), skipped, None)
+    with opened(file, path) as tar:
+        samples = itertools.islice(_samples(tar, path, PARTS), skipped, None)
         for number in range(first, first + count):
             sample = next(samples, None)
             is_last = number + 1 == shard.samples
             if sample is None or (is_last and next(samples, None) is not None):
-                raise DataError(
-                    f"data.uri: {path} holds {'fewer' if sample is None else 'more'} samples than the "
-                    f"{shard.samples} that {SIZES} lists; correct {SIZES} or remove it"
-                )
+                raise _wrong_size(path, shard.samples, "fewer" if sample is None else "more")
             _require_class(sample, classes)
             yield sample
 
 
+def _wrong_size(path: str, listed: int, found: str) -> DataError:
+    return DataError(
+        f"data.uri: {path} holds {found} samples than the {listed} that {SIZES} lists; correct {SIZES} or remove it"
+    )
+
+
 def first_sample(store: Store, shard: Shard, *, classes: int) -> Sample:
     """Return the first sample of the first shard that is not empty. Raises DataError, and StorageError."""
-    file = io.BufferedReader(_Ranges(store, shard.name), LOOKING)
+    file: io.BufferedReader = io.BufferedReader(_Ranges(store, shard.name), LOOKING)
     return next(read_samples(file, store.path(shard.name), shard, 0, 1, classes=classes))
+
+
+def shuffle_buffer_for(store: Store, shard: Shard) -> int:
+    """Return for how many samples a shuffle buffer of BUFFERED bytes has space, if they are as large as this shard's.
+
+    The result is at least 1, and at most SHUFFLE_BUFFER. Raises StorageError.
+    """
+    size, _ = store.stat(shard.name)
+    return max(1, min(SHUFFLE_BUFFER, BUFFERED * shard.samples // size))
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
     """Return the shards in a folder with their numbers of samples, and the number of classes or None if unknown.
 
     The numbers of samples are in sizes.json. If sizes.json is missing, threads read the headers and labels of all
-    shards.
+    shards. Raises DataError, and StorageError.
     """
     tars = [name for name in names if name.endswith(".tar")]
     if f"{folder}{SIZES}" in names:
         sizes = _read_sizes(store, f"{folder}{SIZES}", [name.removeprefix(folder) for name in tars])
-        return [Shard(name, sizes[name.removeprefix(folder)]) for name in tars], None
-    with ThreadPoolExecutor(WALKERS) as walkers:
-        walked = list(walkers.map(partial(_walk, store), tars))
+        shards = [Shard(name, sizes[name.removeprefix(folder)]) for name in tars]
+        _require_empty(store, [shard.name for shard in shards if shard.samples == 0])
+        return shards, None
+    walked = _walk_all(store, tars)
     return [shard for shard, _ in walked], max(classes for _, classes in walked)
+
+
+def _require_empty(store: Store, names: Sequence[str]) -> None:
+    """Read the shards that contain no sample according to sizes.json, because the training never opens these shards."""
+    for shard, _ in _walk_all(store, names):
+        if shard.samples:
+            raise _wrong_size(store.path(shard.name), 0, "more")
 
 
 def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
     path = store.path(name)
     try:
         sizes = json.loads(store.read(name))
-        good = all(type(size) is int and size >= 0 for size in sizes.values())
+        good = all(type(size) is int and 0 <= size <= LARGEST_SHARD for size in sizes.values())
     except (ValueError, AttributeError):
         good = False
     if not good:
@@ -202,11 +231,16 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
     return dict(sizes)
 
 
+def _walk_all(store: Store, names: Sequence[str]) -> list[tuple[Shard, int]]:
+    with ThreadPoolExecutor(WALKERS) as walkers:
+        return list(walkers.map(partial(_walk, store), names))
+
+
 def _walk(store: Store, name: str) -> tuple[Shard, int]:
     """Read the headers and the labels of a shard. Return the shard, and the largest label in it plus 1."""
     path, starts, labels = store.path(name), [], [-1]
-    file = io.BufferedReader(_Ranges(store, name), WALKING)
-    with _damage_told(path), tarfile.open(fileobj=file, mode="r:", tarinfo=Header) as tar:
+    file: io.BufferedReader = io.BufferedReader(_Ranges(store, name), WALKING)
+    with opened(file, path) as tar:
         for sample in _samples(tar, path, {".cls"}):
             starts.append(sample.start)
             labels.append(sample.label)
@@ -216,75 +250,34 @@ def _walk(store: Store, name: str) -> tuple[Shard, int]:
 def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Sample]:
     """Yield a shard's samples. Of each sample, read only the files whose suffix is in `wanted`.
 
-    Raises DataError if a sample has no image or no label.
+    Raises DataError if a sample has no image or no label, or more than one.
     """
-    files = (member for member in _members(tar) if member.isfile())
-    for key, group in itertools.groupby(files, key=lambda member: _split(member.name)[0]):
-        found = {}
-        for member in group:
-            suffix = _split(member.name)[1]
-            # Read a member's content before the next header, so that S3 sends no block twice.
-            found[suffix] = member, _content(tar, member) if suffix in wanted else b""
+    for key, group in itertools.groupby(files(tar, path, PARTS), key=itemgetter(0)):
+        found: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
+        for _, suffix, header in group:
+            if suffix in found:
+                raise DataError(f"data.uri: {path}: {key} has two {suffix}; give each sample a key of its own")
+            # Read a file's content before the next header, so that S3 sends no block twice.
+            found[suffix] = header, content_of(tar, header) if suffix in wanted else b""
         picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
         if picture is None or ".cls" not in found:
             lacks = "no .jpg, .jpeg or .png" if picture is None else "no .cls"
             again = "make the shard again, with an image and a .cls for each key"
             raise DataError(f"data.uri: {path}: {key} has {lacks} beside it; {again}")
         (image, content), (label, text) = found[picture], found[".cls"]
-        start = min(member.offset for member, _ in found.values())
+        start = min(header.offset for header, _ in found.values())
         yield Sample(start, f"{path}: {image.name}", content, _class_number(text, f"{path}: {label.name}"))
-    _require_end(tar)
-
-
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members.
-
-    Iterating over a TarFile would keep all headers in memory, but a shard may contain a million of them. This function
-    keeps none.
-    """
-    while (member := tar.next()) is not None:
-        tar.members.clear()  # type: ignore[attr-defined]
-        yield member
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Split the name of a tar member into the sample's key and the suffix.
-
-    The suffix begins at the first dot of the file's name.
-    """
-    folder, slash, file = name.rpartition("/")
-    key, dot, suffix = file.partition(".")
-    return f"{folder}{slash}{key}", f"{dot}{suffix}".lower()
-
-
-def _require_end(tar: tarfile.TarFile) -> None:
-    """Raise tarfile.ReadError unless the archive ends here. tarfile itself raises no error at a damaged header."""
-    assert tar.fileobj is not None
-    tar.fileobj.seek(tar.offset)
-    block = tar.fileobj.read(BLOCK)
-    if block != bytes(BLOCK):
-        raise tarfile.ReadError(f"no header and no end of the archive at byte {tar.offset}")
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    if member.issparse():
-        file = tar.extractfile(member)
-        assert file is not None
-        return file.read()
-    assert tar.fileobj is not None
-    # tarfile's extractfile would create two file objects, which takes longer than reading the member from memory.
-    tar.fileobj.seek(member.offset_data)
-    content: bytes = tar.fileobj.read(member.size)
-    if len(content) < member.size:
-        raise tarfile.ReadError("unexpected end of data")
-    return content
 
 
 def _class_number(content: bytes, name: str) -> int:
     text = content.decode(errors="replace").strip()
-    if not (text.isascii() and text.isdecimal()):
-        raise DataError(f"data.uri: {name} holds {text[:20]!r} instead of a class number; write 0 or more")
-    return int(text)
+    digits = text.lstrip("0") or text[-1:]
+    # Python's int raises an error for thousands of digits.
+    if not (text.isascii() and text.isdecimal() and len(digits) <= len(str(LARGEST_CLASS))):
+        raise DataError(
+            f"data.uri: {name} holds {text[:20]!r} instead of a class number from 0 to {LARGEST_CLASS}; correct it"
+        )
+    return int(digits)
 
 
 def _require_class(sample: Sample, classes: int) -> None:
@@ -293,36 +286,6 @@ def _require_class(sample: Sample, classes: int) -> None:
             f"data.uri: {sample.name} is of class {sample.label}, but this run has only {classes} classes, counted "
             f"from 0; correct its .cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
         )
-
-
-class Header(tarfile.TarInfo):
-    """The header of a file in a tar archive.
-
-    Python's tarfile takes five times as long to parse the usual kind of header.
-    """
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Parse a header block. Fields that are needed only to unpack files keep their default values."""
-        return cls._of_file(buf, encoding, errors) or super().frombuf(buf, encoding, errors)
-
-    @classmethod
-    def _of_file(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self | None:
-        """Parse the header of a regular file whose size is written in octal digits (the format "ustar" of pax(1))."""
-        if len(buf) != BLOCK or buf[156:157] not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            return None
-        name, prefix = (field.partition(b"\0")[0].decode(encoding, errors) for field in (buf[:100], buf[345:500]))
-        try:
-            size, checksum = (int(field.partition(b"\0")[0], 8) for field in (buf[124:136], buf[148:156]))
-        except ValueError:
-            return None
-        # When the checksum is computed, its own eight bytes count as spaces. Old versions of tar mark a folder only by
-        # the slash at the end of its name.
-        if name.endswith("/") or checksum != sum(buf) - sum(buf[148:156]) + 8 * ord(" "):
-            return None
-        header = cls(f"{prefix}/{name}" if prefix else name)
-        header.size = size
-        return header
 
 
 class _Ranges(RawFile):
@@ -337,11 +300,3 @@ class _Ranges(RawFile):
         buffer[: len(content)] = content
         self.at += len(content)
         return len(content)
-
-
-@contextlib.contextmanager
-def _damage_told(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (tarfile.TarError, EOFError) as error:
-        raise DataError(f"data.uri: {path} is damaged ({error}); upload it again") from None

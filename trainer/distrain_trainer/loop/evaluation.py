@@ -58,7 +58,25 @@ class Evaluator:
         accuracy = self._accuracy()
         if self.is_due():
             self._keep(accuracy)
+        self._say_if_best_is_elsewhere()
         return accuracy
+
+    def _say_if_best_is_elsewhere(self) -> None:
+        """Log a line if output.uri does not contain the best model.
+
+        An earlier start tested this model, and wrote it to another output.uri or to none. Checkpoints contain only the
+        newest weights, so this start cannot write it.
+        """
+        run, uri = self.run, self.run.config.output
+        if not (uri and run.config.evaluate_every and run.evaluations and run.group.rank == 0):
+            return
+        best = max(run.evaluations, key=lambda each: each.accuracy)
+        if not results.holds_best(uri, best):
+            run.log.print(
+                f"output.uri: {uri} does not contain the best model, that of epoch {best.epoch} (Accuracy @ 1 = "
+                f"{best.accuracy:.4f}), because an earlier start tested it, and the checkpoints no longer have its "
+                f"weights; look for it in the output.uri of that start"
+            )
 
     def _accuracy(self) -> Accuracy:
         top1, top5 = self.count()

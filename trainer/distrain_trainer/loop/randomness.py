@@ -31,10 +31,16 @@ def seed_step(config: Config, *, rank: int, samples: int) -> int:
     return random.getrandbits(31)
 
 
-def seed_python(seed: int) -> None:
-    """Seed the global generators of Python and NumPy, from which a user's model may draw."""
+def seed_model(config: Config, *, rank: int) -> int:
+    """Seed the generators of Python and NumPy, from which a user's model may draw when it is built.
+
+    Return the seed for the framework's generator. Each rank has another seed. The seed is below 2**32, as NumPy
+    requires, so the seed after the largest one is 0.
+    """
+    seed = (config.seed + rank) % 2**32
     random.seed(seed)
     np.random.seed(seed)
+    return seed
 
 
 def pin_all_reduce() -> None:

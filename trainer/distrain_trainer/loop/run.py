@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from distrain_trainer import schedule
 from distrain_trainer.checkpoint import arrays, finished
 from distrain_trainer.checkpoint.arrays import Fields
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -89,6 +90,8 @@ class Run:
             resume.resume(run, pods)
         run.steps = count_steps(config, dataset, ranks=group.size, start=run.position)
         run.resumed_step = run.position.step
+        for line in schedule.remarks(config, run.steps):
+            log.print(line)
         if group.rank == 0 and (uri := config.output or config.checkpoint):
             value = "output.uri" if config.output else VALUE
             event_files = EventFiles(uri, value, lease=run.lease, say=log.print) if config.tensorboard else None

@@ -7,28 +7,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distrain_trainer.config import Config
+from distrain_trainer.schedule import ema_decay
 
 
 class Ema:
-    """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
+    """The moving average e of each trained weight w: after each step e = d * e + (1 - d) * w.
 
+    schedule.ema_decay returns d.
     Sources: Polyak and Juditsky 1992; Szegedy et al. 2016 (arXiv:1512.00567, section 8). The average begins with the
     weights before the first step. The moving means of batch normalization are not averaged. If the decay is 0, no
     average is kept. `parameters` maps names to Gluon's parameters on one device.
     """
 
     def __init__(self, config: Config, parameters: Mapping[str, Any]) -> None:
-        self._decay = config.ema
+        self._decay, self._step = config.ema, 0
         trained = parameters.items() if self._decay else ()
         self._weights = {name: each.data() for name, each in trained if each.grad_req != "null"}
         self.averages = {name: weight.copy() for name, weight in self._weights.items()}
         self.is_loaded = False
 
-    def begin(self) -> None:
+    def begin(self, step: int) -> None:
         """Start the averages from the weights, unless averages are loaded from a checkpoint.
 
-        Call this when all ranks have the same weights.
+        `step` is the number of steps made so far. Call this when all ranks have the same weights.
         """
+        self._step = step
         if not self.is_loaded:
             self._copy(self._weights, self.averages)
 
@@ -38,9 +41,11 @@ class Ema:
         self.is_loaded = True
 
     def update(self) -> None:
+        self._step += 1
+        decay = ema_decay(self._decay, self._step)
         for name, average in self.averages.items():
-            average *= self._decay
-            average += (1 - self._decay) * self._weights[name]
+            average *= decay
+            average += (1 - decay) * self._weights[name]
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:

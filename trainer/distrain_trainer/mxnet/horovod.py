@@ -23,7 +23,7 @@ from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import pin_all_reduce, seed_python
+from distrain_trainer.loop.randomness import pin_all_reduce, seed_model
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.mxnet import models
@@ -103,8 +103,8 @@ def choose_device() -> Any:
 
 def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer."""
-    mx.random.seed(config.seed + hvd.rank())  # Distributed: a different seed on each rank gives different dropout.
-    seed_python(config.seed + hvd.rank())
+    # Distributed: a different seed on each rank gives different dropout.
+    mx.random.seed(seed_model(config, rank=hvd.rank()))
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
     exempt_from_decay(model.collect_params().values())
     return model, make_optimizer(config)
@@ -123,7 +123,7 @@ def train(
     run = evaluator.run
     train_step = make_train_step(model, trainer, is_half, run.config.label_smoothing)
     seed_layers = seeder(model)
-    ema.begin()
+    ema.begin(run.position.step)
 
     def make_step(batch: DeviceBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         seed_layers(seed)

@@ -31,7 +31,7 @@ from distrain_trainer.log import Log
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import seed_python, seed_step
+from distrain_trainer.loop.randomness import seed_model, seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
@@ -127,10 +127,10 @@ def choose_devices() -> list[Any]:
 def build(config: Config, dataset: Dataset, worker: Worker) -> Any:
     """Return the untrained model."""
     # Distributed: use the same seed on all workers, so that they initialize the same weights.
-    mx.random.seed(config.seed)
-    seed_python(config.seed)
+    mx.random.seed(seed_model(config, rank=0))
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=worker.devices)
-    mx.random.seed(config.seed + worker.index)  # Distributed: a different seed on each rank gives different dropout.
+    # Distributed: a different seed on each rank gives different dropout.
+    mx.random.seed(seed_model(config, rank=worker.index))
     return model
 
 

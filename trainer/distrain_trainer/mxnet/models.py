@@ -54,10 +54,20 @@ def to_model(images: Any, device: Any) -> Any:
 
 def _included(model: Model, classes: int) -> Any:
     if model.gluon:
-        return getattr(vision, model.gluon)(classes=classes)
+        return _with_blocks_off(getattr(vision, model.gluon)(classes=classes))
     block = nn.HybridSequential()
     block.add(*(_layer(layer) for layer in model.layers), nn.Dense(classes))
     return block
+
+
+def _with_blocks_off(block: Any) -> Any:
+    """Let the scale of the last normalization in each residual block start at 0."""
+
+    def change(part: Any) -> None:
+        if isinstance(part, vision.BottleneckV1):
+            part.body[-1].gamma.init = mx.init.Zero()
+
+    return block.apply(change)
 
 
 def _layer(layer: Layer) -> Any:

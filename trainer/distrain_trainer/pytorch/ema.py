@@ -9,29 +9,32 @@ from typing import Any
 import torch
 
 from distrain_trainer.config import Config
+from distrain_trainer.schedule import ema_decay
 
 
 class Ema:
-    """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
+    """The moving average e of each trained weight w: after each step e = d * e + (1 - d) * w.
 
+    schedule.ema_decay returns d.
     Sources: Polyak and Juditsky 1992; Szegedy et al. 2016 (arXiv:1512.00567, section 8). The average begins with the
     weights before the first step. Buffers, such as the means of batch normalization, are not averaged. If the decay is
     0, no average is kept.
     """
 
     def __init__(self, config: Config, model: Any) -> None:
-        self._decay = config.ema
+        self._decay, self._step = config.ema, 0
         named = model.named_parameters() if self._decay else ()
         self._weights = {name: weight for name, weight in named if weight.requires_grad and weight.is_floating_point()}
         self.averages = {name: weight.detach().clone() for name, weight in self._weights.items()}
         self.is_loaded = False
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
-    def begin(self) -> None:
+    def begin(self, step: int) -> None:
         """Start the averages from the weights, unless averages are loaded from a checkpoint.
 
-        Call this when all ranks have the same weights.
+        `step` is the number of steps made so far. Call this when all ranks have the same weights.
         """
+        self._step = step
         if not self.is_loaded:
             for name, average in self.averages.items():
                 average.copy_(self._weights[name])
@@ -45,8 +48,10 @@ class Ema:
     def update(self) -> None:
         if not self.averages:
             return
+        self._step += 1
+        share = 1 - ema_decay(self._decay, self._step)
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.averages.values()), list(self._weights.values()), 1 - self._decay)
+            torch._foreach_lerp_(list(self.averages.values()), list(self._weights.values()), share)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:

@@ -107,8 +107,10 @@ def _normalized(channels: int, filters: int, *, size: int, stride: int) -> nn.Mo
 
 
 def _initialized_after_he(model: nn.Module) -> nn.Module:
-    """Initialize the weights as in He et al. 2015 (arXiv:1502.01852)."""
+    """Initialize the weights as in He et al. 2015 (arXiv:1502.01852), and residual blocks as in Goyal et al. 2017."""
     for layer in model.modules():
+        if isinstance(layer, _Bottleneck):
+            nn.init.zeros_(layer.convolutions[-1][-1].weight)
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
         elif isinstance(layer, nn.Linear):

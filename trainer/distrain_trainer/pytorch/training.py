@@ -23,7 +23,7 @@ from distrain_trainer.log import Log
 from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import BEST_OF, Evaluator
 from distrain_trainer.loop.progress import Progress
-from distrain_trainer.loop.randomness import seed_python
+from distrain_trainer.loop.randomness import seed_model
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.models.user import is_users
 from distrain_trainer.processors import count_processors
@@ -79,8 +79,8 @@ class Computer:
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
-        torch.manual_seed(config.seed + rank)  # Distributed: a different seed on each rank gives different dropout.
-        seed_python(config.seed + rank)
+        # Distributed: a different seed on each rank gives different dropout.
+        torch.manual_seed(seed_model(config, rank=rank))
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         model = model.to(self.device, memory_format=self.layout)
         if config.compile and self.device.type == "cuda":
@@ -286,7 +286,7 @@ def run_steps(
     computer, optimizer, scaler, run = setup.computer, setup.optimizer, setup.scaler, evaluator.run
     statistics = Statistics(setup.model)
     begin_momentum(optimizer)
-    setup.ema.begin()
+    setup.ema.begin(run.position.step)
     wait = measured_wait(run.config, computer, setup.model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:

@@ -32,6 +32,7 @@ class FolderStore:
     def names(self, folders: str = ".*") -> Iterator[str]:
         # Follow symbolic links, because data sets often consist of them.
         for folder, within, files in os.walk(self.uri, followlinks=True, onerror=self._cannot_list):
+            within[:] = [name for name in within if not _leads_up(Path(folder, name))]
             below = os.path.relpath(folder, self.uri)
             if below == ".":
                 within[:] = [name for name in within if re.fullmatch(folders, name, re.DOTALL)]
@@ -158,6 +159,11 @@ class FolderStore:
             raise self._cannot_write(path, error) from None
         with file:
             yield
+
+
+def _leads_up(folder: Path) -> bool:
+    """Return whether this is a link to one of the folders that contain the link. Its files would be listed again."""
+    return folder.is_symlink() and any(folder.samefile(above) for above in folder.parents)
 
 
 def _size_and_tag(file: io.BufferedReader) -> tuple[int, str]:

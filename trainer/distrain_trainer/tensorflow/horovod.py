@@ -106,7 +106,7 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
     train_step = tell_refusal_by_xla(
         make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
     )
-    ema.begin()
+    ema.begin(run.position.step)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         # Pass all numbers in one tensor, because creating each tensor takes time.

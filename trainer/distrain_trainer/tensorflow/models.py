@@ -34,9 +34,18 @@ def _users(name: str, shape: Shape, classes: int) -> Any:
 def _included(model: Model, shape: Shape, classes: int) -> Any:
     if model.keras:
         application = getattr(tf.keras.applications, model.keras)
-        return application(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
+        built = application(weights=None, input_shape=shape, classes=classes, classifier_activation=None)
+        return _with_blocks_off(built)
     layers = [_layer(layer) for layer in model.layers]
     return tf.keras.Sequential([tf.keras.layers.Input(shape), *layers, tf.keras.layers.Dense(classes)])
+
+
+def _with_blocks_off(model: Any) -> Any:
+    """Set the scale of the last normalization in each residual block to 0. Keras gives these layers such names."""
+    for layer in model.layers:
+        if layer.name.endswith("_3_bn"):
+            layer.gamma.assign(tf.zeros_like(layer.gamma))
+    return model
 
 
 def _layer(layer: Layer) -> Any:

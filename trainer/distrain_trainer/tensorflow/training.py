@@ -15,6 +15,7 @@ from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
 from distrain_trainer.loop import evaluation
+from distrain_trainer.loop.randomness import seed_model
 from distrain_trainer.models.description import Shape
 from distrain_trainer.tensorflow.private import generators_of
 
@@ -64,9 +65,10 @@ def make_deterministic() -> None:
 
 def seed(config: Config, *, rank: int) -> None:
     """Seed the initialization of the weights, and make layers use generators that `seeder` can seed for each step."""
-    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: each rank gets its own seed and its own dropout.
+    of_rank = seed_model(config, rank=rank)  # Distributed: each rank gets its own seed and its own dropout.
+    tf.keras.utils.set_random_seed(of_rank)
     tf.keras.backend.experimental.enable_tf_random_generator()
-    tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
+    tf.random.set_global_generator(tf.random.Generator.from_seed(of_rank))
 
 
 def seeder(model: Any) -> Callable[[Any], None]:

@@ -11,6 +11,7 @@ from tests.chart.rendering import render, render_with
 from tests.chart.templates.validation.neighbours import assert_refused_and_neighbour_accepted
 
 DATA = "data: {uri: s3://images}\n"
+SIZE = "extraArgs: [--image-size=224]"
 SERVERS = "strategy: parameter-server\nframework: mxnet\n"
 WHOLE = """
 data: {uri: s3://imagenet}
@@ -75,7 +76,13 @@ def test_trainer_understands_the_whole_recipe(helm: Path, tmp_path: Path) -> Non
 
 def test_recipe_on_the_command_line_is_that_of_a_file(helm: Path) -> None:
     program = render_with(
-        helm, ("data.uri=s3://a", "trainer.weightDecay=0.0001", "trainer.augment.mean={0.5,0.25,1}")
+        helm,
+        (
+            "data.uri=s3://a",
+            "trainer.weightDecay=0.0001",
+            "trainer.augment.mean={0.5,0.25,1}",
+            "trainer.augment.std={1,2,3}",
+        ),
     ).program
 
     assert {"--weight-decay=0.0001", "--augment-mean=0.5,0.25,1"} <= set(program)
@@ -132,6 +139,61 @@ def test_run_without_a_recipe_has_no_argument_of_one(helm: Path) -> None:
             "trainer.milestones: is 30,60, but trainer.schedule is constant",
             f"{DATA}trainer: {{schedule: cosine, milestones: []}}",
             id="milestones-of-no-schedule",
+        ),
+        pytest.param(
+            f"{DATA}trainer: {{schedule: step, milestones: [30, 60, 60]}}",
+            "trainer.milestones: is 30,60,60, but must be ascending epochs; correct it, as in [30, 60, 80]",
+            f'{DATA}trainer: {{schedule: step, milestones: ["9.5", 30, 60]}}',
+            id="milestones-that-do-not-rise",
+        ),
+        pytest.param(
+            f"trainer: {{augment: {{scale: [1, 0.08]}}, {SIZE}}}",
+            "trainer.augment.scale: is 1,0.08, but must be the smallest and the largest share of an image's area; give "
+            "two ascending numbers",
+            f"trainer: {{augment: {{scale: [1, 1]}}, {SIZE}}}",
+            id="falling-scale",
+        ),
+        pytest.param(
+            f"trainer: {{augment: {{scale: [0.5]}}, {SIZE}}}",
+            "trainer.augment.scale: is 0.5, but must be the smallest and the largest",
+            f"trainer: {{augment: {{scale: []}}, {SIZE}}}",
+            id="scale-of-one-number",
+        ),
+        pytest.param(
+            f"trainer: {{augment: {{scale: [0.1, 1], ratio: [2, 1]}}, {SIZE}}}",
+            "trainer.augment.ratio: is 2,1, but must be the smallest and the largest width divided by height; give two",
+            f"trainer: {{augment: {{scale: [0.1, 1], ratio: [1, 2]}}, {SIZE}}}",
+            id="falling-ratio",
+        ),
+        pytest.param(
+            f"trainer: {{augment: {{ratio: [1, 2]}}, {SIZE}}}",
+            "trainer.augment.ratio: is 1,2, but only crops have a ratio; set trainer.augment.scale too, or remove",
+            f"trainer: {{augment: {{ratio: null}}, {SIZE}}}",
+            id="ratio-without-a-scale",
+        ),
+        pytest.param(
+            "trainer: {augment: {mean: [0.5, 0.25]}}",
+            "trainer.augment.mean: is 0.5,0.25, but trainer.augment.std is none; give equally many numbers for both",
+            "trainer: {augment: {mean: [0.5, 0.25], std: [1, 1]}}",
+            id="mean-without-std",
+        ),
+        pytest.param(
+            "trainer: {augment: {scale: [0.08, 1]}, extraArgs: [--classes=9]}",
+            "trainer.augment.scale: needs the size to which images are scaled; add --image-size=224 or another size to",
+            "trainer: {augment: {scale: [0.08, 1]}, extraArgs: [--image-size, 224]}",
+            id="scale-without-a-size",
+        ),
+        pytest.param(
+            "trainer: {augment: {testResize: 100}, extraArgs: [--image-size=64, --image-size=224]}",
+            "trainer.augment.testResize: is 100, but the part that is cut out afterwards has --image-size=224; give 22",
+            "trainer: {augment: {testResize: 100}, extraArgs: [--image-size=224, --image-size=64]}",
+            id="resize-below-the-size",
+        ),
+        pytest.param(
+            "trainer: {augment: {testResize: 100}}",
+            "trainer.augment.testResize: needs the size",
+            "command: [/train]\ntrainer: {augment: {testResize: 100}}",
+            id="a-command-ignores-images",
         ),
         pytest.param(
             f"{DATA}trainer: {{warmup: 5, warmupEpochs: 2.5}}",

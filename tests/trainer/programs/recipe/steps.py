@@ -40,7 +40,7 @@ def pytorch(config: Config, start: Arrays) -> Step:
         weight.data.copy_(torch.from_numpy(start[name]))
     optimizer, ema = make_optimizer(config, model), Ema(config, model)
     begin_momentum(optimizer)
-    ema.begin()
+    ema.begin(0)
 
     def step(gradients: Arrays) -> tuple[Arrays, Arrays]:
         for group in optimizer.param_groups:
@@ -73,7 +73,7 @@ def mxnet(config: Config, start: Arrays) -> Step:
         mx.gluon.Trainer(model.collect_params(), make_optimizer(config), kvstore=None),
         Ema(config, named(model)),
     )
-    ema.begin()
+    ema.begin(0)
     trainer.set_learning_rate(RATE)
 
     def step(gradients: Arrays) -> tuple[Arrays, Arrays]:
@@ -103,7 +103,7 @@ def tensorflow(config: Config, start: Arrays) -> Step:
     optimizer, ema = make_optimizer(config, model.trainable_variables), Ema(config, model)
     optimizer.build(model.trainable_variables)
     optimizer.learning_rate = RATE
-    ema.begin()
+    ema.begin(0)
 
     @tf.function  # type: ignore[untyped-decorator]
     def change(gradients: Any) -> None:
