@@ -108,6 +108,14 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
     store.write("log.txt", log.text().encode())
 
 
+def write_model(uri: str, *, model_file: str, save: Callable[[Path], None]) -> None:
+    """Write only the model. The arguments are the same as those of write_outcome.
+
+    Raises StorageError if a file cannot be written.
+    """
+    _write_model(_open(uri), model_file, save)
+
+
 def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Callable[[Path], None]) -> None:
     """Write the model that was best in the evaluations so far to the folder `uri`, in addition to the final model.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, evaluation_batches
 from distrain_trainer.data.idx import Arrays
+from distrain_trainer.errors import DataError
 from distrain_trainer.loop import saving
 from distrain_trainer.loop.evaluation import Evaluator, count_right
 from distrain_trainer.loop.run import Run
@@ -84,6 +86,18 @@ def test_model_is_tested_after_each_epoch_and_the_best_one_is_kept(
         "epoch 1: Accuracy @ 1 = 0.4000 Accuracy @ 5 = 0.5000 [50 examples]",
         "epoch 2: Accuracy @ 1 = 0.8000 Accuracy @ 5 = 0.9000 [50 examples]",
     ]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_model_survives_a_test_that_finds_damaged_samples(tmp_path: Path, rank: int) -> None:
+    run = begin("", output=str(tmp_path))
+    run.group = replace(run.group, rank=rank)
+    evaluator = replace(evaluator_of(run, iter(())), count=Mock(side_effect=DataError("damaged")))
+
+    with pytest.raises(DataError, match="damaged"):
+        evaluator.at_end()
+
+    assert [path.name for path in tmp_path.glob("model*")] == ["model.txt"] * (rank == 0)
 
 
 def test_evaluations_are_in_the_record(tmp_path: Path) -> None:

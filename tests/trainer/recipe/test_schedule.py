@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,8 +150,8 @@ def test_value_without_effect_in_a_short_run_is_told(values: dict[str, Any], lin
     assert list(remarks(config, 90)) == [line] * bool(line)
 
 
-def test_run_logs_the_values_without_effect_when_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(tmp_path, warmup=91)
+def test_run_logs_the_values_without_effect_when_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    begin("", warmup=91)
 
     assert "trainer.warmup: the run has only 90 of these 91 steps" in capsys.readouterr().out
 

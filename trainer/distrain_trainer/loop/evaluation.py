@@ -55,11 +55,21 @@ class Evaluator:
         """
         if not self.tests:
             return None
+        self._keep_without_checkpoint()
         accuracy = self._accuracy()
         if self.is_due():
             self._keep(accuracy)
         self._say_if_best_is_elsewhere()
         return accuracy
+
+    def _keep_without_checkpoint(self) -> None:
+        """Write the model before its last test, because the test may find damaged samples and end the run.
+
+        With checkpoints this is not needed: the last one has the weights, and a restarted run only makes the test.
+        """
+        run = self.run
+        if run.writer is None and run.config.output and run.group.rank == 0:
+            results.write_model(run.config.output, model_file=self.model, save=self.save)
 
     def _say_if_best_is_elsewhere(self) -> None:
         """Log a line if output.uri does not contain the best model.

@@ -2,10 +2,10 @@
 Rules for combinations of recipe values; the schema limits each number. Together they refuse all recipes that the trainer
 (recipe.py) refuses before it reads data. If `command` is set, the trainer's values are ignored.
 
-  distrain.validate.recipe     the rules
-  distrain.validate.augment    those for images
-  distrain.validate.imageSize  the number after --image-size in trainer.extraArgs, or ""
-  distrain.validate.isRange    not empty for a list of two ascending numbers
+  distrain.validate.recipe            the rules
+  distrain.validate.recipe.augment    those for images
+  distrain.validate.recipe.imageSize  the number after --image-size in trainer.extraArgs, or ""
+  distrain.validate.recipe.isRange    not empty for a list of two ascending numbers
 */}}
 {{- define "distrain.validate.recipe" -}}
 {{- $trainer := .Values.trainer -}}
@@ -47,22 +47,22 @@ Rules for combinations of recipe values; the schema limits each number. Together
 {{- end -}}
 {{- end -}}
 {{- with $trainer.augment -}}
-{{- include "distrain.validate.augment" (dict "augment" . "size" (include "distrain.validate.imageSize" $trainer)) -}}
+{{- include "distrain.validate.recipe.augment" (dict "augment" . "size" (include "distrain.validate.recipe.imageSize" $trainer)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.augment" -}}
+{{- define "distrain.validate.recipe.augment" -}}
 {{- $size := .size -}}
 {{- with .augment -}}
 {{- $scale := include "distrain.recipe.value" (.scale | default list) -}}
 {{- $ratio := include "distrain.recipe.value" (.ratio | default list) -}}
 {{- $mean := include "distrain.recipe.value" (.mean | default list) -}}
 {{- $std := include "distrain.recipe.value" (.std | default list) -}}
-{{- if and $scale (not (include "distrain.validate.isRange" .scale)) -}}
+{{- if and $scale (not (include "distrain.validate.recipe.isRange" .scale)) -}}
 {{- printf "distrain: trainer.augment.scale: is %s, but must be the smallest and the largest share of an image's area; give two ascending numbers above 0 and up to 1, such as [0.08, 1]\n" $scale -}}
 {{- end -}}
-{{- if and $ratio (not (include "distrain.validate.isRange" .ratio)) -}}
+{{- if and $ratio (not (include "distrain.validate.recipe.isRange" .ratio)) -}}
 {{- printf "distrain: trainer.augment.ratio: is %s, but must be the smallest and the largest width divided by height; give two ascending numbers above 0, such as [0.75, 1.3333]\n" $ratio -}}
 {{- end -}}
 {{- if and $ratio (not $scale) -}}
@@ -83,7 +83,7 @@ Rules for combinations of recipe values; the schema limits each number. Together
 {{- end -}}
 {{- end }}
 
-{{- define "distrain.validate.imageSize" -}}
+{{- define "distrain.validate.recipe.imageSize" -}}
 {{- $words := list "" -}}
 {{- range .extraArgs -}}
 {{- $words = append $words (include "distrain.text.scalar" .) -}}
@@ -91,7 +91,7 @@ Rules for combinations of recipe values; the schema limits each number. Together
 {{- regexFindAll " --image-size[= ][0-9]+" (join " " $words) -1 | last | toString | regexFind "[0-9]+$" -}}
 {{- end }}
 
-{{- define "distrain.validate.isRange" -}}
+{{- define "distrain.validate.recipe.isRange" -}}
 {{- if and (eq (len .) 2) (le (first . | float64) (last . | float64)) -}}
 true
 {{- end -}}
