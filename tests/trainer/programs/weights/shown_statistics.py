@@ -6,6 +6,7 @@ A rank writes its running means and variances when the evaluation begins.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -54,5 +55,7 @@ def show_mxnet() -> None:
     training.count_right = shown
 
 
-{"pytorch": show_pytorch, "tensorflow": show_tensorflow, "mxnet": show_mxnet}[parse(sys.argv[1:]).framework]()
+# MXNet's scheduler and servers test no model, and importing MXNet would start them before the program prepares for it.
+if os.environ.get("DMLC_ROLE", "worker") == "worker":
+    {"pytorch": show_pytorch, "tensorflow": show_tensorflow, "mxnet": show_mxnet}[parse(sys.argv[1:]).framework]()
 __main__.main(sys.argv[1:])
