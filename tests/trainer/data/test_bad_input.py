@@ -77,8 +77,9 @@ def test_shard_of_many_small_files_takes_no_more_memory(tmp_path: Path, monkeypa
     tracemalloc.stop()
 
     assert read == count
-    # tarfile would keep all 20,000 headers in memory, and each header takes about a kilobyte.
-    assert most < 5e6
+    # tarfile would keep all 20,000 headers in memory, and each header takes about a kilobyte. Threads of earlier tests
+    # may allocate some megabytes, too.
+    assert most < 10e6
 
 
 @pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
