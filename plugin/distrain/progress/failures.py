@@ -73,7 +73,7 @@ def _key(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated) -> s
 
 
 def explained_by(end: kube.Terminated) -> list[str]:
-    """Return the own lines that explain an end, or [] if a signal has ended the program."""
+    """Return the lines in which the chart's scripts or the trainer explain an end; [] if a signal ended the program."""
     return own_lines(end) if end.exit_code < SIGNALLED else []
 
 

@@ -49,12 +49,14 @@ class Cache:
 def say_unused(config: Config) -> None:
     """Log on rank 0 that the data has no tar shards, so the cache that the values ask for stays empty."""
     if rank_from_environment() == 0:
-        print(
+        _say(
             f"{VALUE}.folder: {config.cache} stays empty, because only tar shards are cached, and data.uri "
-            f"({config.data}) has none",
-            file=sys.stderr,
-            flush=True,
+            f"({config.data}) has none"
         )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 # One reader per cache and store. The whole process shares it, so that each fault of the volume is logged only once.
@@ -171,11 +173,9 @@ class CachedReader:
         limit = self.cache.limit
         if length > limit and not self.is_told:
             self.is_told = True
-            print(
+            _say(
                 f"{VALUE}.size: {limit} bytes are less than a piece of a shard, which has {length}, so it is not "
-                f"cached; give {self.piece + CHECKSUM} bytes or more",
-                file=sys.stderr,
-                flush=True,
+                f"cached; give {self.piece + CHECKSUM} bytes or more"
             )
         return length <= limit
 
@@ -237,11 +237,9 @@ class CachedReader:
             self.is_off = True
             is_full = error.errno in FULL
             remedy = "free some disk space, or lower data.cache.size" if is_full else "mount a writable volume"
-            print(
+            _say(
                 f"{VALUE}.folder: {self.cache.folder} cannot be written: {error.strerror}; the training goes on "
-                f"without this cache; {remedy}",
-                file=sys.stderr,
-                flush=True,
+                f"without this cache; {remedy}"
             )
 
 

@@ -226,7 +226,7 @@ def _decoder(config: Config, name: str, content: bytes) -> Decoder:
             f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and {name} is "
             f"{size_text(shape)}; {REMEDY.format(model.shape[0])}"
         )
-    # By default, images that are not scaled keep their sides, and grey images, too.
+    # By default, images are mirrored only if they are scaled and not grey. None lets the decoder look for colours.
     by_default = None if size is not None else False
     flips = by_default if config.augment_flip is None else config.augment_flip == "true"
     return Decoder(

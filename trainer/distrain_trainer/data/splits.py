@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from distrain_trainer.data import idx
 from distrain_trainer.data.images import is_image
@@ -11,38 +12,62 @@ from distrain_trainer.storage import Store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
 # Usual names for the folders of training and test data, in other layouts than distrain's.
-PARTS = {"train", "training", "val", "valid", "validation", "test", "testing"}
+SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 IMAGES, SHARDS = "one folder of .jpg or .png images per class", ".tar shards"
 EXPECTED = f"MNIST-format idx .gz files, {IMAGES}, or {SHARDS} (images and shards may also be in train/ and val/)"
 
 
-def format_of(names: Sequence[str], folder: str) -> str | None:
-    """Return the format of the files below `folder` ("images" or "shards"), or None if unknown."""
-    inside = _names_in(names, folder)
-    if any(name.endswith(".tar") and "/" not in name for name in inside):
-        return "shards"
-    return "images" if any("/" in name and is_image(name) for name in inside) else None
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of a data set.
 
+    `names` are the names of the files below it, relative to `path`. `shard` is the first shard directly in the folder,
+    `image` the first image in the folder of a class; None if there is none.
+    """
 
-def _require_one_format(place: str, inside: Sequence[str]) -> None:
-    """Raise DataError if a folder contains both shards and the images of classes. Only the shards would be read."""
-    tar = next((name for name in inside if name.endswith(".tar") and "/" not in name), None)
-    image = next((name for name in inside if "/" in name and is_image(name)), None)
-    if tar and image:
-        raise DataError(
-            f"data.uri: {place} holds the shard {tar} and the image {image}; move one of the two kinds to another place"
+    path: str
+    names: Sequence[str]
+    shard: str | None
+    image: str | None
+
+    @classmethod
+    def of(cls, store: Store, names: Sequence[str], folder: str) -> _Folder:
+        """Describe a folder of the store; "" is the store itself. `names` are the names of all files in the store."""
+        inside = [name[len(folder) :] for name in names if name.startswith(folder)]
+        return cls(
+            store.path(folder) if folder else store.uri,
+            inside,
+            next((name for name in inside if name.endswith(".tar") and "/" not in name), None),
+            next((name for name in inside if "/" in name and is_image(name)), None),
         )
 
+    @property
+    def format(self) -> str | None:
+        """Return "images", "shards", or None if the format is unknown."""
+        return "shards" if self.shard else "images" if self.image else None
 
-def _require_classes(place: str, inside: Sequence[str]) -> None:
-    """Raise DataError if the folders seem to contain the folders of classes, and to be no classes themselves."""
-    images = [name for name in inside if "/" in name and is_image(name)]
-    folders = {name.partition("/")[0] for name in images}
-    if folders and (len(folders) == 1 or folders <= PARTS) and all(name.count("/") > 1 for name in images):
-        raise DataError(
-            f"data.uri: {place} holds images only in deeper folders, such as {images[0]}; name the folder that holds "
-            "train/ and val/, or else one folder per class"
-        )
+    def require_one_format(self) -> None:
+        """Raise DataError if there are both shards and the images of classes. Only the shards would be read."""
+        if self.shard and self.image:
+            raise DataError(
+                f"data.uri: {self.path} holds the shard {self.shard} and the image {self.image}; move one of the two "
+                "kinds to another place"
+            )
+
+    def require_classes(self) -> None:
+        """Raise DataError if the folders here seem to contain the folders of classes, and to be no classes themselves.
+
+        If the first image is directly in the folder of a class, there is no need to look at the others.
+        """
+        if self.image is None or self.image.count("/") == 1:
+            return
+        images = [name for name in self.names if "/" in name and is_image(name)]
+        folders = {name.partition("/")[0] for name in images}
+        if (len(folders) == 1 or folders <= SPLITS) and all(name.count("/") > 1 for name in images):
+            raise DataError(
+                f"data.uri: {self.path} holds images only in deeper folders, such as {self.image}; name the folder "
+                "that holds train/ and val/, or else one folder per class"
+            )
 
 
 def find_data(store: Store, names: Sequence[str]) -> tuple[str, str, str | None]:
@@ -53,42 +78,33 @@ def find_data(store: Store, names: Sequence[str]) -> tuple[str, str, str | None]
     """
     if not {*idx.TRAIN_FILES, *idx.TEST_FILES}.isdisjoint(names):
         return "idx", "", None
-    train, test = _folders_of(names)
-    found = format_of(names, train)
+    train, test = _folders_of(store, names)
+    folders = [_Folder.of(store, names, folder) for folder in (train, test) if folder is not None]
+    first, last, found = folders[0], folders[-1], folders[0].format
     if found is None:
-        place = store.path(train) if train else store.uri
-        raise DataError(f"data.uri: {place} holds {_inside(names, train)}; correct data.uri, or put there {EXPECTED}")
-    if test is not None and format_of(names, test) != found:
+        raise DataError(f"data.uri: {first.path} holds {some(first.names)}; correct data.uri, or put there {EXPECTED}")
+    if last.format != found:
         form = SHARDS if found == "shards" else IMAGES
         raise DataError(
-            f"data.uri: {store.path(test)} holds {_inside(names, test)}, but {store.path(train)} holds {form}; "
-            f"give both folders the same form, or remove {store.path(test)}"
+            f"data.uri: {last.path} holds {some(last.names)}, but {first.path} holds {form}; "
+            f"give both folders the same form, or remove {last.path}"
         )
-    for folder in (train, *(() if test is None else (test,))):
-        place, inside = store.path(folder) if folder else store.uri, _names_in(names, folder)
-        _require_one_format(place, inside)
-        _require_classes(place, inside)
+    for folder in folders:
+        folder.require_one_format()
+        folder.require_classes()
     return found, train, test
 
 
-def _folders_of(names: Sequence[str]) -> tuple[str, str | None]:
+def _folders_of(store: Store, names: Sequence[str]) -> tuple[str, str | None]:
     """Return the folders of training and test data.
 
     If train/ directly contains images and there is no folder of test data, train/ is a class named train.
     """
     has = {folder for folder in (TRAIN, *TESTS) if any(name.startswith(folder) for name in names)}
     test = next((folder for folder in TESTS if folder in has), None)
-    if TRAIN in has and (test is not None or format_of(names, TRAIN) is not None):
+    if TRAIN in has and (test is not None or _Folder.of(store, names, TRAIN).format):
         return TRAIN, test
     return "", None
-
-
-def _inside(names: Sequence[str], folder: str) -> str:
-    return some(_names_in(names, folder))
-
-
-def _names_in(names: Sequence[str], folder: str) -> list[str]:
-    return [name[len(folder) :] for name in names if name.startswith(folder)]
 
 
 def some(names: Sequence[str]) -> str:

@@ -15,10 +15,10 @@ from distrain_trainer.schedule import ema_decay
 class Ema:
     """The moving average e of each trained weight w: after each step e = d * e + (1 - d) * w.
 
-    schedule.ema_decay returns d.
-    Sources: Polyak and Juditsky 1992; Szegedy et al. 2016 (arXiv:1512.00567, section 8). The average begins with the
-    weights before the first step. Buffers, such as the means of batch normalization, are not averaged. If the decay is
-    0, no average is kept.
+    d is the decay that schedule.ema_decay returns. The average begins with the weights before the first step. Buffers,
+    such as the means of batch normalization, are not averaged. If config.ema is 0, no average is kept.
+
+    Sources: Polyak and Juditsky 1992; Szegedy et al. 2016 (arXiv:1512.00567, section 8).
     """
 
     def __init__(self, config: Config, model: Any) -> None:

@@ -41,7 +41,7 @@ def _included(model: Model, shape: Shape, classes: int) -> Any:
 
 
 def _with_blocks_off(model: Any) -> Any:
-    """Set the scale of the last normalization in each residual block to 0. Keras gives these layers such names."""
+    """Set the scale of the last normalization in each residual block to 0. Keras ends their names in _3_bn."""
     for layer in model.layers:
         if layer.name.endswith("_3_bn"):
             layer.gamma.assign(tf.zeros_like(layer.gamma))
