@@ -73,7 +73,10 @@ def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command
         (pod.folder / name).write_bytes(b"\x7fELF of another processor")
         (pod.folder / name).chmod(mode)
 
-    code, output = launch(pod, "--bind-to", "none", "--", *command, options=["--max-restarts=9"]).end()
+    # One rank: a shell writes its message in two parts, and several ranks mix theirs.
+    hostfile = "127.0.0.2 slots=1\n"
+    arguments = ["--bind-to", "none", "--", *command]
+    code, output = launch(pod, *arguments, hostfile=hostfile, options=["--max-restarts=9"]).end()
 
     assert code == 2, output
     assert cause(pod).startswith(f"distrain: command: {words}")
