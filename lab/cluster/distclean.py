@@ -19,12 +19,16 @@ FOLDERS = (
     "chaos",
     "client-faults",
     "containerd",
+    "demo-report",
     "helm-data",
     "images",
     "logs",
     "many-objects",
+    "passed",
     "plugin-venv",
+    "pycache",
     "scanners",
+    "trainer",
     "venvs",
 )
 
