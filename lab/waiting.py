@@ -20,7 +20,7 @@ def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pa
         time.sleep(pause)
 
 
-def wait_for_port(host: str, port: int, *, seconds: float = 20) -> None:
+def wait_for_port(host: str, port: int, *, seconds: float = 120) -> None:
     """Wait until a process listens on the port. Raises LabError at the time limit."""
     wait_until(f"{host}:{port}", lambda: listens(host, port), seconds=seconds, pause=0.05)
 

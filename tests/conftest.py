@@ -64,7 +64,6 @@ SHARING = (
     "cluster/rescale/test_suspend.py",
     "cluster/kinds/test_traffic.py",
     "cluster/kinds/test_operators_pods.py",
-    "cluster/plugin/test_scheduler.py",
     "cluster/faults/test_s3_failures.py",
     "cluster/plugin/test_doctor.py",
     "cluster/kinds/test_admission.py",

@@ -4,7 +4,7 @@ buildah builds a framework's image from trainer/<framework>.Dockerfile. The base
 mmdebstrap makes it from the host's apt sources. The cache stores every image as a docker archive. The archive's name
 contains a hash of all files from which the image is built. If the archive exists, the image is not built again.
 
-If the network replaces TLS certificates, set PIP_CERT to the network's CA bundle, which pip then uses in the build.
+In the build, pip trusts the CA certificates that this machine trusts, or those of the bundle that PIP_CERT names.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # The trainer's images are built from the files of CONTEXT. Only the last layers contain the packages of CODE.
 CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
+# The CA certificates that a Debian machine trusts. If a proxy in the network re-signs TLS, its certificate is there, too.
+TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 # An image has this label, which contains the versions of its Debian packages. The Dockerfiles do not pin these
 # versions, so the label records them.
 DEBIAN_PACKAGES = "distrain.debian-packages"
@@ -204,8 +206,8 @@ def _build_trainer(framework: str, reference: str, *options: str) -> None:
 
 
 def _secrets() -> tuple[str, ...]:
-    """If PIP_CERT names this network's CA bundle, return the options that pass the bundle to the build."""
-    bundle = os.environ.get("PIP_CERT")
+    """Return the options that pass a CA bundle to the build: the one that PIP_CERT names, or else the machine's own."""
+    bundle = os.environ.get("PIP_CERT") or (TRUSTED if TRUSTED.exists() else None)
     return ("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()
 
 

@@ -36,7 +36,7 @@ def stop(name: str) -> None:
     """Stop a controller if it runs, and wait until it has ended."""
     if namespaces.is_running(name):
         os.kill(faults.started(name), signal.SIGTERM)
-        wait_until(f"{name}'s end", lambda: not namespaces.is_running(name), seconds=60)
+        wait_until(f"{name}'s end", lambda: not namespaces.is_running(name))
 
 
 def put_crds(folder: Path) -> None:
@@ -51,7 +51,7 @@ def wait_for_crds(files: Sequence[str]) -> None:
 
     `kubectl wait` alone would fail while a new CRD has no condition yet.
     """
-    wait_until("the API server to serve new CRDs", lambda: all(map(_is_established, _found(files))), seconds=60)
+    wait_until("the API server to serve new CRDs", lambda: all(map(_is_established, _found(files))))
 
 
 def _found(files: Sequence[str]) -> list[dict[str, Any]]:

@@ -83,4 +83,4 @@ def on_loopback(folder: Path) -> Iterator[Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)

@@ -175,7 +175,7 @@ class Namespace:
 
     def wait_for_no_running_pods(self) -> None:
         """Wait until no pod runs. An operator reports a job's end before it deletes the job's pods."""
-        wait_until("the running pods' end", lambda: not self.running_pods(), seconds=60, pause=1)
+        wait_until("the running pods' end", lambda: not self.running_pods(), pause=1)
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the JSON lines that probe.py has printed in the processes of the job."""

@@ -44,7 +44,7 @@ STEP = re.compile(r"^\d+\timages/sec: ", re.M)
 FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")
 Say = Callable[[str], None]
 # In the launcher's pod, a kubelet with default settings updates the hostfile within this many seconds.
-GROWING = 240
+GROWING = 600
 
 
 @dataclass(frozen=True)

@@ -94,19 +94,21 @@ def test_mutant_outside_of_functions_runs_tests_of_other_modules_too(line: int) 
 def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
     module = tmp_path / "test_hanging.py"
     module.write_text("def test_quick(): pass\ndef test_hangs():\n    while True: pass\n")
-    main = (
-        "import pytest, sys; from tests.mutants.trial import Deadline; pytest.main(sys.argv[1:], [Deadline({}, 0.5)])"
-    )
+    # Even a quick test may take long on a busy machine, so only test_hangs gets the short time.
+    deadline = "Deadline({'test_hanging.py::test_quick': 60}, 2)"
+    main = f"import pytest, sys; from tests.mutants.trial import Deadline; pytest.main(sys.argv[1:], [{deadline}])"
     options = ["-v", "-n", "0", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
 
     command = [sys.executable, "-c", main, *options, str(module)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 1
     assert done.stdout.endswith("::test_hangs ")
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process namespace")
+# The programs below must end within LONGEST seconds. A process that they leave behind would end only after 300 s.
+LONGEST = 150
 # The program LEAVES starts a process and leaves it behind. This process has its own session and keeps stdout open.
 LEAVES = """
 import subprocess, sys, time
@@ -142,7 +144,7 @@ def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int,
 
     # subprocess.run reads stdout until no process has it open. So it returns only after the process that was left
     # behind has ended.
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=LONGEST, check=True)
 
     assert done.stdout.split() == ["left", str(code)]
 
@@ -153,7 +155,7 @@ def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
         assert bench.stdout
         assert bench.stdout.readline() == b"left\n"
         bench.send_signal(signal.SIGINT)
-        rest, _ = bench.communicate(timeout=30)
+        rest, _ = bench.communicate(timeout=LONGEST)
 
     assert rest == b""
 
@@ -164,7 +166,7 @@ def test_mutant_that_kills_every_process_ends_only_those_of_its_test() -> None:
     around = ["unshare", "--pid", "--fork", "--kill-child"]
 
     command = [*around, sys.executable, "-c", KILLS]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=LONGEST, check=True)
 
     assert done.stdout.split() == [str(-signal.SIGKILL % 256), "None"]
 

@@ -18,6 +18,7 @@ from lab.builds import debian, docker_archive, images
 from lab.builds.containers import run_in_image
 from lab.errors import LabError
 from lab.paths import REPOSITORY
+from lab.waiting import wait_until
 
 DEBIAN_SOURCES = """\
 Types: deb
@@ -209,8 +210,12 @@ def test_command_that_does_not_end_is_ended_with_all_it_started() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         run_in_image(environment, ["sh", "-c", "sleep 4321 & sleep 4321"], timeout=3)
 
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert "sleep 4321" not in running.splitlines()
+    def has_ended() -> bool:
+        running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        return "sleep 4321" not in running.splitlines()
+
+    # The kernel kills the processes only after the command itself has ended.
+    wait_until("the end of all that the command started", has_ended, seconds=60)
 
 
 @pytest.mark.parametrize("command", [["distrain"], ["python3", "-m", "distrain"]], ids=["distrain", "module"])

@@ -294,12 +294,13 @@ class Restarts:
         return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
 
     def line(self) -> str:
-        failures = self.failures
+        # The last failure counts, even if this process was held up for longer than the window.
+        failures = self.failures or self.read()[-1:]
         return f"starting again (restart {len(failures)} of {self.most} in {self.window:g} s): {failures[-1][1]}"
 
     def cause(self) -> str:
         """Return the first cause, followed by the last one. Later failures may be consequences of the first."""
-        failures = self.failures
+        failures = self.failures or self.read()[-1:]
         first, last = failures[0][1], failures[-1][1]
         if len(failures) == 1:
             return first

@@ -58,6 +58,7 @@ class Pool:
         self.error: BaseException | None = None
         self._say = tell
         self._closed = threading.Event()
+        self._counting = threading.Lock()
         self._all: list[Followed] = []
         self._waiting: queue.Queue[Followed] = queue.Queue()
         self._threads = 0
@@ -120,9 +121,12 @@ class Pool:
             self.found.put((followed, error))
             followed.is_done = True
         except UnreachableError as error:
-            followed.failures += 1
-            others = [each.failures for each in self.followed if each is not followed]
             # If several logs cannot be read, the reason is the same: the API server does not answer. So report it for
-            # one log only.
-            if followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING:
+            # one log only. Without the lock, two threads that fail at the same time might both leave the report to the
+            # other thread.
+            with self._counting:
+                followed.failures += 1
+                others = [each.failures for each in self.followed if each is not followed]
+                is_first = followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING
+            if is_first:
                 self._tell(f"{error.messages[0]}; trying on")

@@ -55,7 +55,7 @@ SHORTER = {
     "LONGEST_PAUSE = 10": 0,
     "SECONDS_BETWEEN_CHECKS = 10": 0.1,
     "SECONDS_OF_SILENCE = 30": 1.0,
-    "SECONDS_TO_ANSWER = 3": 0.5,
+    "SECONDS_TO_ANSWER = 3": 2.0,
 }
 REPLACED = (
     *((f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n") for line, seconds in SHORTER.items()),
@@ -159,13 +159,17 @@ def greeting_server(
     """
 
     def greet() -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while True:
+            try:
                 connection, _ = server.accept()
-                count()
-                with connection:
-                    connection.sendall(greeting)
-                    connection.recv(256)
+            except OSError:
+                # The server was shut down.
+                return
+            count()
+            # A launcher that is killed resets its connection.
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(greeting)
+                connection.recv(256)
 
     with socket.create_server((address, port)) as server:
         thread = threading.Thread(target=greet)

@@ -56,6 +56,13 @@ class Pod:
     def script(self, name: str) -> str:
         return str(self.folder / "bin" / name)
 
+    def change(self, name: str, line: str, other: str) -> None:
+        """Replace one line of a script, to change a waiting time."""
+        script = Path(self.script(name))
+        text = script.read_text()
+        assert text.count(f"\n{line}\n") == 1
+        script.write_text(text.replace(f"\n{line}\n", f"\n{other}\n"))
+
     def command(self, arguments: Sequence[str]) -> list[str]:
         """Return a command that runs these arguments in new mount and process namespaces, if the tests run as root."""
         if not IS_ROOT:

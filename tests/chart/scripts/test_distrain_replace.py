@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,10 +231,10 @@ def test_right_that_is_missing_for_the_second_job_is_told_with_the_first_one_del
 
 
 def test_hook_that_is_stopped_after_the_delete_says_that_the_job_is_deleted(kube: Kube) -> None:
-    kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old")}, looks=1000)
+    kube.answer = Cluster({MPIJOB: job("MPIJob", "run1", "old")}, looks=1000)
     process = kube.start("distrain-replace", "--content=new", "--instance=run1", f"--object={OBJECTS[0]}")
-    wait_until("the job is deleted", lambda: bool(cluster.deleted), seconds=60)
-    time.sleep(0.3)
+    # The requests are GET, DELETE, GET. The hook sends the second GET after it has read the answer to DELETE.
+    wait_until("the hook waits for the job's end", lambda: len(kube.requests) > 2, seconds=60)
 
     process.terminate()
     _, errors = process.communicate(timeout=300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,16 +172,19 @@ def test_pods_that_do_not_fit_end_the_test_with_advice(kube: Kube) -> None:
 )
 def test_time_out_names_what_is_waited_for(kube: Kube, conditions: Object, words: str) -> None:
     kube.answer = Cluster([pod("launcher", "Running"), pod("worker", "Pending", **conditions)])
-    kube.change("distrain-test", "SECONDS_BETWEEN_REPORTS = 10", "SECONDS_BETWEEN_REPORTS = 2")
+    kube.change("distrain-test", "SECONDS_BETWEEN_LOOKS = 2", "SECONDS_BETWEEN_LOOKS = 0.1")
+    kube.change("distrain-test", "SECONDS_BETWEEN_REPORTS = 10", "SECONDS_BETWEEN_REPORTS = 1")
 
-    code, lines, errors = run(kube, timeout="3")
+    code, lines, errors = run(kube, timeout="4")
 
     assert code == 1
     assert errors == (
-        f"distrain: test.timeoutSeconds: the test did not finish within 3 s: waiting for {words}; "
+        f"distrain: test.timeoutSeconds: the test did not finish within 4 s: waiting for {words}; "
         "see why with kubectl describe mpijob run1-test-0a1b2c3d\n"
     )
-    assert lines == [f"distrain-test: 2 s: waiting for {words}"]
+    # The script reports at most once per second. On a busy machine there are fewer reports.
+    assert 1 <= len(lines) <= 3
+    assert all(re.fullmatch(rf"distrain-test: [1-4] s: waiting for {re.escape(words)}", line) for line in lines)
 
 
 def test_time_out_without_any_pod_names_the_job(kube: Kube) -> None:

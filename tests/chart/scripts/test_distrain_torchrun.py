@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import socket
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -157,13 +160,22 @@ def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(benc
     lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
     process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
     wait_until("both are written", (bench.folder / "written").exists, seconds=60)
-    time.sleep(0.5)
+    # The first long line leaves less than 6,000 bytes of the pipe free. The script has begun to write the second one.
+    wait_until("the script is blocked", lambda: unread_bytes(process) > 61_000, seconds=60)
 
     process.terminate()
     time.sleep(0.5)
     process.communicate(timeout=300)
 
     assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def unread_bytes(process: subprocess.Popen[str]) -> int:
+    """Return the number of bytes that the process has written to its output and that nobody has read."""
+    assert process.stdout is not None
+    count = array.array("i", [0])
+    fcntl.ioctl(process.stdout, termios.FIONREAD, count)
+    return count[0]
 
 
 def test_pod_that_alone_cannot_reach_the_storage_lets_the_others_go_on(bench: Bench) -> None:

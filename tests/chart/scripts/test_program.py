@@ -51,6 +51,15 @@ def test_program_is_told_to_stop_once() -> None:
     assert program.end().code == 143
 
 
+def test_last_failure_is_named_even_if_it_has_left_the_window() -> None:
+    restarts = load("distrain_program.py").Restarts(1, 0)
+
+    restarts.add("a cause")
+
+    assert restarts.line() == "starting again (restart 1 of 1 in 0 s): a cause"
+    assert restarts.cause() == "a cause"
+
+
 def test_only_failures_that_follow_each_other_soon_are_waited_after(monkeypatch: pytest.MonkeyPatch) -> None:
     program = load("distrain_program.py")
     restarts, pauses = program.Restarts(100, 3600), []

@@ -14,13 +14,14 @@ from lab.waiting import wait_until
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import SCRIPTS
 
-# The first import of each script is argparse. This module replaces argparse and takes 0.5 s to import, so that SIGTERM
-# can arrive during the import.
+# The first import of each script is argparse. This module replaces argparse. Its import lasts until the test has sent
+# SIGTERM.
 SLOW_IMPORT = """
 import importlib, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
 (folder / "is-importing").touch()
-time.sleep(0.5)
+while not (folder / "is-told").exists():
+    time.sleep(0.01)
 sys.path.remove(str(folder))
 del sys.modules["argparse"]
 sys.modules["argparse"] = importlib.import_module("argparse")
@@ -47,10 +48,11 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
 
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        wait_until("the import", (tmp_path / "is-importing").exists, pause=0.01)
-        [first] = pods.children(process.pid)
-        os.kill(first, signal.SIGTERM)
         try:
+            wait_until("the import", (tmp_path / "is-importing").exists, pause=0.01)
+            [first] = pods.children(process.pid)
+            os.kill(first, signal.SIGTERM)
+            (tmp_path / "is-told").touch()
             _, told = process.communicate(timeout=300)
         finally:
             process.kill()

@@ -321,7 +321,7 @@ def test_command_that_follows_the_log_waits_for_it_and_ends_with_it(
 
     done = subprocess.run(
         [shell, "-c", command], cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=10, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "training\n", "")

@@ -72,7 +72,7 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
         # When the lost worker returns, the launcher stops the ranks once more. Wait until the ranks train again.
-        wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
+        wait_until("ranks that train", lambda: state(run) == "training", pause=0.5)
         found = head(run)
         assert found
         assert (found.generation > before.generation) == starts_again

@@ -58,5 +58,5 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
     assert process
     assert namespaces.pid(flux.HELM_CONTROLLER) == process
 
-    kubectl("-n", namespace.name, "delete", "helmreleases", "run1", "--timeout=60s")
+    kubectl("-n", namespace.name, "delete", "helmreleases", "run1", "--timeout=300s")
     wait_until("the end of everything", lambda: not namespace.get("mpijobs,pods"), pause=0.5)

@@ -24,7 +24,7 @@ LEARNING = {
     "trainer.learningRate": 0.01,
     "trainer.warmup": 20,
 }
-TFJOB = {"strategy": "parameter-server", "servers.replicas": 1}
+TFJOB = {"strategy": "parameter-server", "servers.replicas": 1, "servers.cpu": "100m"}
 ASYNC = {"trainer.extraArgs": ["--kvstore=dist_async"]}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 FULL = pytest.mark.full
@@ -51,7 +51,7 @@ def test_digits_are_learned(
     installed = namespace.helm(helm4, "install", "run1", str(CHART), "-f", str(VALUES / file), *given)
 
     assert installed.returncode == 0, installed.stderr
-    assert namespace.wait_for_end(kind, seconds=240) == "Succeeded", namespace.story()
+    assert namespace.wait_for_end(kind, seconds=600) == "Succeeded", namespace.story()
     assert namespace.results()["accuracy"] >= 0.95
 
 

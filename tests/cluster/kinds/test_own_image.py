@@ -43,7 +43,7 @@ def test_root_image_runs_its_own_command(
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**VALUES, **values, **image}))
 
     assert installed.returncode == 0, installed.stderr
-    assert namespace.wait_for_end(kind, seconds=90) == "Succeeded", namespace.story()
+    assert namespace.wait_for_end(kind, seconds=300) == "Succeeded", namespace.story()
     reports = namespace.reports()
     assert sorted(report["rank"] for report in reports) == [0, 1, 2, 3]
     assert {(report["size"], report["uid"], report["root_is_writable"]) for report in reports} == {(4, 0, True)}

@@ -38,9 +38,9 @@ def test_digits_are_learned_without_an_operator(
     installed = namespace.helm(helm3, "install", "run1", str(CHART), *chosen)
 
     assert installed.returncode == 0, installed.stderr
-    assert namespace.wait_for_end(LAUNCHER_JOB, seconds=180) == "Succeeded", namespace.story()
+    assert namespace.wait_for_end(LAUNCHER_JOB, seconds=600) == "Succeeded", namespace.story()
     assert namespace.accuracy() >= 0.95
-    wait_until("the workers' end", lambda: namespace.outcome(WORKER_JOB) == "Succeeded", seconds=30, pause=1)
+    wait_until("the workers' end", lambda: namespace.outcome(WORKER_JOB) == "Succeeded", pause=1)
 
 
 def test_openmpi_example_runs_its_settings(namespace: Namespace, helm4: Path) -> None:
@@ -62,9 +62,9 @@ def test_failure_ends_the_workers_too(namespace: Namespace, helm3: Path, digits_
 
     namespace.helm(helm3, "install", "run1", str(CHART), *digits_settings, *PLAIN, *wrong)
 
-    assert namespace.wait_for_end(LAUNCHER_JOB, seconds=120) == "Failed", namespace.story()
+    assert namespace.wait_for_end(LAUNCHER_JOB, seconds=300) == "Failed", namespace.story()
     assert 'bucket "no-such-bucket"' in namespace.launcher_end()["message"]
-    wait_until("the workers' end", lambda: namespace.outcome(WORKER_JOB) == "Failed", seconds=30, pause=1)
+    wait_until("the workers' end", lambda: namespace.outcome(WORKER_JOB) == "Failed", pause=1)
 
 
 @pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
@@ -73,7 +73,7 @@ def test_key_survives_an_upgrade_and_goes_with_the_release(
 ) -> None:
     install = ["run1", str(CHART), *digits_settings, *PLAIN]
     namespace.helm(helm, "install", *install)
-    wait_until("the key", lambda: "id_rsa" in _secret(namespace), seconds=60, pause=0.5)
+    wait_until("the key", lambda: "id_rsa" in _secret(namespace), pause=0.5)
     key = _secret(namespace)["id_rsa"]
 
     upgraded = namespace.helm(helm, "upgrade", *install, "--set", "podAnnotations.note=again,trainer.seed=2")

@@ -104,6 +104,8 @@ def test_package_that_s3_needs_is_named_before_the_training(
 
 
 def failed_pod(namespace: Namespace) -> dict[str, Any]:
-    """Return the first failed pod of the job."""
+    """Return the first failed pod of the job, but none that the operator ended after another one had failed."""
     pods = namespace.get("pods -l app.kubernetes.io/component=worker")
-    return next(pod for pod in pods if pod["status"]["phase"] == "Failed")
+    return next(
+        pod for pod in pods if pod["status"]["phase"] == "Failed" and "deletionTimestamp" not in pod["metadata"]
+    )

@@ -52,7 +52,7 @@ def test_parameter_server_is_sent_the_model_and_sends_it_back(
     namespace: Namespace, helm4: Path, all_images: None, workers: int
 ) -> None:
     arguments = ["--framework=mxnet", "--strategy=parameter-server"]
-    values = {**MXNET, "workers.replicas": workers, "arguments": arguments}
+    values = {**MXNET, "workers.replicas": workers, "servers.cpu": "100m", "arguments": arguments}
 
     counted = _per_step(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 

@@ -24,3 +24,12 @@ def test_image_is_built_anew_where_a_layer_has_changed(tmp_path: Path, monkeypat
 
     assert image.archive.exists()
     assert run_in_image(image.reference, ["cat", f"/{name}"]).stdout == "kept\n"
+
+
+@pytest.mark.parametrize(
+    ("named", "bundle"), [pytest.param("/etc/own.pem", "/etc/own.pem", id="named"), pytest.param("", "", id="default")]
+)
+def test_build_trusts_what_the_machine_trusts(monkeypatch: pytest.MonkeyPatch, named: str, bundle: str) -> None:
+    monkeypatch.setenv("PIP_CERT", named)
+
+    assert images._secrets() == ("--secret", f"id=ca-bundle,src={bundle or images.TRUSTED}")

@@ -41,7 +41,8 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
     assert "images/sec:" in namespace.launcher_log()
 
     planned = namespace.distrain("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=9", "--dry-run")
-    rescaled = namespace.distrain("rescale", "run1", "--workers", "3", "--yes", "--wait", "--timeout", "5m")
+    rescaling = ["--workers", "3", "--yes", "--allow-busy", "--wait", "--timeout", "5m"]
+    rescaled = namespace.distrain("rescale", "run1", *rescaling)
 
     assert planned.returncode == 0, planned.stderr
     assert "  replaced  MPIJob run1: ended, then created anew" in planned.stdout
@@ -64,12 +65,12 @@ def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace
     assert refused.returncode == 4
     assert "image.repository: cannot pull 127.0.0.1:1/tensorflow:" in refused.stderr
     assert refused.stderr.splitlines()[-1] == "distrain: run1: uninstalled again"
-    wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
+    wait_until("the end of what was installed", lambda: _objects(namespace) == before, pause=0.5)
 
 
 def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Namespace) -> None:
     before = _objects(namespace)
-    code, seconds = _interrupted(namespace, after=60)
+    code, seconds = _interrupted(namespace, after=300)
     assert code == 0
 
     moments = [seconds * (part + 0.5) / TRIES for part in range(TRIES)]
@@ -78,7 +79,7 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
     # An installation that ended before the signal exits with 0, and its release is complete.
     assert codes[0] == 130
     assert set(codes) <= {0, 130}
-    wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
+    wait_until("the end of what was installed", lambda: _objects(namespace) == before, pause=0.5)
 
 
 def _interrupted(namespace: Namespace, *, after: float) -> tuple[int, float]:

@@ -40,7 +40,7 @@ def test_workers_too_many_stay_pending_and_a_rollback_ends_them(namespace: Names
     assert back.returncode == 0, back.stderr
     # Each worker requests 100m CPU and the lab has two cores, so at most 20 workers can be placed.
     assert len(waiting) >= LAUNCHER + TYPED - 20
-    wait_until("the pods' end", lambda: len(pods(namespace)) == LAUNCHER + MEANT, seconds=60, pause=1)
+    wait_until("the pods' end", lambda: len(pods(namespace)) == LAUNCHER + MEANT, pause=1)
 
 
 def pods(namespace: Namespace) -> list[dict[str, Any]]:

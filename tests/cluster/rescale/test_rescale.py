@@ -72,12 +72,8 @@ def test_uninstalled_run_is_gone_and_its_checkpoints_are_kept(
 
     namespace.helm(helm4, "uninstall", "run1")
 
-    wait_until(
-        "the end of everything",
-        lambda: not client.kubectl("-n", namespace.name, "get", "all", "-o", "name"),
-        seconds=60,
-        pause=1,
-    )
+    all_of_it = ["-n", namespace.name, "get", "all", "-o", "name"]
+    wait_until("the end of everything", lambda: not client.kubectl(*all_of_it), pause=1)
     kept = head(namespace)
     assert kept is not None
     assert kept.samples >= before.samples

@@ -88,7 +88,7 @@ def test_running_job_stays_whatever_follows_and_goes_with_its_release(
 
     _helm(namespace, helm, "upgrade", *RUN, *settings({**TOO_LARGE, **form}), works=False)
     _helm(namespace, helm, "uninstall", "run1")
-    wait_until("the end of all of it", lambda: _objects(namespace) == before, seconds=90, pause=0.5)
+    wait_until("the end of all of it", lambda: _objects(namespace) == before, pause=0.5)
 
 
 @pytest.mark.full

@@ -22,6 +22,7 @@ from distrain.apiserver.target import Target
 from distrain.errors import UnreachableError
 from distrain.pods.counted_pod import BEGINNING, PROTOBUF, CountedPod
 from lab.static_api import protobuf
+from lab.waiting import wait_until
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import Object, node, pod
 
@@ -190,6 +191,8 @@ def test_server_slower_than_the_limit_is_asked_once(api: FakeApi, tmp_path: Path
     ):
         connect(_target(api, tmp_path), request_timeout=0.2).nodes()
 
+    # The server may read the request only after the client has given up.
+    wait_until("the request", lambda: bool(api.requests))
     assert len(api.requests) == 1
 
 

@@ -21,6 +21,7 @@ import yaml
 from distrain import cli
 from distrain.errors import StoppedError
 from lab.paths import REPOSITORY
+from lab.waiting import wait_until
 from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kubeconfig
 from tests.plugin.objects import node, pytorch_job
 
@@ -203,6 +204,10 @@ def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
             connection, _ = silent.accept()
             connection.recv(1)
+            # Another thread has sent the request, while the main thread still imports modules. Some functions of
+            # Python's import system run as callbacks, and a Ctrl-C that arrives in a callback is lost. So send it only
+            # after the imports.
+            wait_until("the end of the imports", lambda: _has_slept(process.pid))
             started = time.monotonic()
             process.send_signal(signal.SIGINT)
             _, told = process.communicate()
@@ -212,6 +217,18 @@ def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
     assert told.startswith("distrain: interrupted")
     # By default, the plugin waits 65 s for a silent server.
     assert time.monotonic() - started < 30
+
+
+def _has_slept(pid: int) -> bool:
+    """Tell whether the main thread of a process sleeps, and has not run for half a second."""
+
+    def state() -> list[str]:
+        lines = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
+        return [line for line in lines if line.startswith("State:") or "ctxt_switches" in line]
+
+    before = state()
+    time.sleep(0.5)
+    return "sleeping" in before[0] and state() == before
 
 
 def _manifest(folder: Path) -> Path:

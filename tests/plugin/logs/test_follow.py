@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from distrain import console
 from distrain.logs import follow, pool
+from lab.waiting import wait_until
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.conftest import Step
 from tests.plugin.logs.kubelet import Kubelet
@@ -113,7 +114,10 @@ def test_api_server_that_is_away_for_a_while_loses_no_line(
     launcher: Kubelet, logs: Run, steps: list[Step], finish: Callable[[], None]
 ) -> None:
     def break_off() -> None:
+        wait_until("the log is followed", lambda: launcher.readings[-1][1].get("follow") == "true", pause=0.01)
+        number = len(launcher.readings)
         launcher.cut()
+        wait_until("a request that is refused", lambda: len(launcher.readings) > number, pause=0.01)
         launcher.write("run1-launcher", "b", "b", "c")
         launcher.mend()
 
@@ -195,8 +199,15 @@ def test_logs_of_all_pods_that_break_off_are_told_in_one_line(
 
     def tell(line: str) -> None:
         say(line)
-        # Wait until the requests for the logs of the other pods have failed as well.
-        time.sleep(0.5)
+        # The thread of one pod waits here. Wait until the requests of the two other pods have failed often enough for a
+        # line, too.
+        before = len(launcher.readings)
+
+        def have_failed() -> bool:
+            tries = Counter(name for name, _ in launcher.readings[before:])
+            return sum(number > pool.WORTH_TELLING for number in tries.values()) == 2
+
+        wait_until("the requests of the other pods", have_failed, pause=0.01)
         launcher.mend()
         launcher.write("run1-launcher", "b")
 

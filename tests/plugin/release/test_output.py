@@ -239,7 +239,7 @@ def test_sigterm_before_any_change_is_a_line_and_an_exit_code(program: Program, 
     cluster.delays["/version"] = 60
 
     with program.started(["install", "run1"]) as process:
-        wait_until("the first request", lambda: bool(cluster.requests), seconds=20)
+        wait_until("the first request", lambda: bool(cluster.requests))
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=300)
 

@@ -27,12 +27,14 @@ TRIED = ((390, "light"), (1280, "dark"))
 # A text whose height is below this number of pixels is too small to read. The text of a plot grows and shrinks with the
 # width of the page.
 SMALLEST_TEXT = 9.0
+# Chromium may start and draw slowly on a busy machine. Playwright's default is 30 s.
+LONGEST_MS = 180_000
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=LONGEST_MS)
         yield browser
         browser.close()
 
@@ -59,6 +61,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def shown(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     width, scheme = request.param
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.set_default_timeout(LONGEST_MS)
     yield context.new_page()
     context.close()
 
@@ -107,6 +110,7 @@ def test_plots_have_the_colours_of_the_scheme(browser: Browser, pages: dict[str,
     colours = []
     for scheme in SCHEMES:
         context = browser.new_context(color_scheme=scheme)
+        context.set_default_timeout(LONGEST_MS)
         shown = context.new_page()
         shown.goto(pages["one"].as_uri())
         script = "getComputedStyle(document.querySelector('#loss-time svg text')).fill"
@@ -120,6 +124,7 @@ def test_plots_have_the_colours_of_the_scheme(browser: Browser, pages: dict[str,
 
 def test_keyboard_opens_the_numbers_of_a_plot(browser: Browser, pages: dict[str, Path]) -> None:
     context = browser.new_context()
+    context.set_default_timeout(LONGEST_MS)
     shown = context.new_page()
     shown.goto(pages["one"].as_uri())
     for _ in range(2):  # The first Tab goes to the table of facts, which can be scrolled.

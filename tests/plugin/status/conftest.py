@@ -19,6 +19,8 @@ from tests.plugin.status.runs import MPI_JOBS, NAMESPACE, serve
 def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs `distrain status` with these arguments against the fake API."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    # A request gets at least 2 s, even after the time of --timeout. On a busy machine, an answer may take longer.
+    monkeypatch.setattr("distrain.apiserver.connection.LEAST_SECONDS", 30.0)
     serve(api)
 
     def run(*arguments: str) -> Outcome:

@@ -272,12 +272,12 @@ def test_log_that_is_not_sent_is_told_and_its_figures_are_not_known(api: FakeApi
     path = f"{NAMESPACE}/pods/run1-launcher/log"
     serve(api, MPI, pods=UP, run1_launcher=step(7))
     if trouble == "slow":
-        api.delays = {path: 2.0}
+        api.delays = {path: 20.0}
     else:
         api.texts.clear()
         api.answers[path] = 500
 
-    shown = status("run1", "--request-timeout", "500ms")
+    shown = status("run1", "--request-timeout", "3s")
 
     [line] = [line for line in shown.out.splitlines() if line.startswith("not read")]
     assert shown.code == 0

@@ -50,9 +50,13 @@ def test_record_of_a_newer_version_is_refused(api: FakeApi, status: Run, tmp_pat
     assert shown.err.startswith(f"distrain: --record: {tmp_path}/record.jsonl {words}")
 
 
-@pytest.mark.parametrize(("minutes", "age"), [pytest.param(5, 0, id="ahead"), pytest.param(-5, 300, id="behind")])
+@pytest.mark.parametrize(
+    ("minutes", "ages"),
+    # On a busy machine, the command may need some seconds.
+    [pytest.param(5, range(2), id="ahead"), pytest.param(-5, range(300, 360), id="behind")],
+)
 def test_clocks_that_differ_make_no_negative_age_and_no_time_left(
-    api: FakeApi, status: Run, tmp_path: Path, minutes: int, age: int
+    api: FakeApi, status: Run, tmp_path: Path, minutes: int, ages: range
 ) -> None:
     now = time.time()
     there = {"unix_seconds": now + 60 * minutes}
@@ -60,8 +64,8 @@ def test_clocks_that_differ_make_no_negative_age_and_no_time_left(
 
     answer = json.loads(_status(api, status, tmp_path, _lines(*lines), "-o", "json").out)
 
-    assert answer["step_age_seconds"] in (age, age + 1)
-    assert answer["checkpoint_age_seconds"] in (age, age + 1)
+    assert answer["step_age_seconds"] in ages
+    assert answer["checkpoint_age_seconds"] in ages
     assert answer["eta_seconds"] is None
 
 

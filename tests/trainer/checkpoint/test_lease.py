@@ -98,7 +98,7 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
 
         first.end(STOPPED)
 
-        assert second.result(10).head.generation == 2
+        assert second.result(120).head.generation == 2
     assert set(second.result().head.retired) == set(A.pods)
 
 
@@ -120,7 +120,7 @@ def test_holder_whose_clock_is_wrong_is_not_taken_for_gone(store: Store, monkeyp
         wait_for(lambda: (found := heads.read(store)) is not None and found[0].successor == B)
         first.end(STOPPED)
 
-        assert second.result(10).head.generation == 2
+        assert second.result(120).head.generation == 2
 
 
 def test_holder_that_was_last_seen_long_ago_is_not_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,10 +188,10 @@ def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) ->
         third = others.submit(take, store, C)
 
         with pytest.raises(FencedError):
-            second.result(10)
+            second.result(120)
         wait_for(lambda: first.head.successor == C)
         first.end(STOPPED)
-        assert third.result(10).head.job == C.job
+        assert third.result(120).head.job == C.job
 
 
 def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:

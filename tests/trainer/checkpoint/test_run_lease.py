@@ -40,7 +40,7 @@ def test_run_hands_over_at_a_step_when_another_job_asks(
         with pytest.raises(StoppedError):
             make_step(run)
 
-        assert second.result(10).head.checkpoint == "1-20"
+        assert second.result(120).head.checkpoint == "1-20"
     assert (
         "stopped at step 2 (20 samples) after another job asked for the run; resumes there\n" in capsys.readouterr().out
     )

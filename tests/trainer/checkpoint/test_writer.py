@@ -126,11 +126,12 @@ def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
     make_step(run)
     found.save(partial(snapshot, run))
     wait_until(lambda: found.outage)
-    disk.is_full = False
     found.has_found_nothing = has_found_nothing = threading.Event()
 
     # The thread wakes up for a retry. At this moment, a held snapshot replaces the one that the thread wants to retry.
-    found.save(partial(snapshot, run), holds=True)
+    # Until then the disk stays full, so that no retry succeeds.
+    assert found.save(partial(snapshot, run), wait=30, holds=True)
+    disk.is_full = False
     assert has_found_nothing.wait(30)
     found._give()
     found.may_go_on.set()

@@ -69,12 +69,13 @@ def s3(s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) 
     for name, value in s3_env.items():
         monkeypatch.setenv(name, value)
     client = s3_server.boto3_client()
-    client.create_bucket(Bucket="data")
+    if "data" not in [each["Name"] for each in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket="data")
     yield client
     for page in client.get_paginator("list_objects_v2").paginate(Bucket="data"):
         for entry in page.get("Contents", []):
             client.delete_object(Bucket="data", Key=entry["Key"])
-    client.delete_bucket(Bucket="data")
+    # The bucket stays: a prefetching thread of the test would retry for minutes in a bucket that is gone.
 
 
 def upload(client: Any, folder: Path) -> str:

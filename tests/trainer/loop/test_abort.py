@@ -6,12 +6,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import distrain_trainer
+from lab.waiting import free_port
 
 SCHEDULER = "from distrain_trainer.loop import abort; import sys, time; line = abort.listen(int(sys.argv[1])); "
 OTHER = (
@@ -21,9 +21,7 @@ OTHER = (
 
 @pytest.fixture
 def port() -> str:
-    with socket.create_server(("", 0)) as free:
-        number = free.getsockname()[1]
-    return str(number)
+    return str(free_port())
 
 
 def start(code: str, port: str) -> subprocess.Popen[str]:
@@ -33,11 +31,11 @@ def start(code: str, port: str) -> subprocess.Popen[str]:
 
 def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> None:
     scheduler = start(SCHEDULER + "time.sleep(60)", port)
-    server = start(OTHER + "'server 0'); time.sleep(60)", port)
-    worker = start(OTHER + "'worker 1'); print('joined', file=sys.stderr, flush=True); time.sleep(60)", port)
-    assert worker.stderr is not None
-    assert worker.stderr.readline() == "joined\n"
-    time.sleep(1)
+    joined = "; print('joined', file=sys.stderr, flush=True); time.sleep(60)"
+    server, worker = (start(f"{OTHER}{name!r}){joined}", port) for name in ("server 0", "worker 1"))
+    for process in (server, worker):
+        assert process.stderr is not None
+        assert process.stderr.readline() == "joined\n"
 
     worker.kill()
 
@@ -62,7 +60,8 @@ def test_end_of_the_first_process_is_told_where_that_is_asked_for(port: str) -> 
 
 
 def test_process_that_says_goodbye_ends_nobody(port: str) -> None:
-    scheduler = start(SCHEDULER + "time.sleep(3); line.leave()", port)
+    ends = "\nwhile len(line.connections) < 2: time.sleep(0.1)\ntime.sleep(1)\nline.leave()"
+    scheduler = start(SCHEDULER + ends, port)
     server = start(OTHER + "'server 0'); time.sleep(4); line.leave()", port)
     worker = start(OTHER + "'worker 1'); line.leave()", port)
 

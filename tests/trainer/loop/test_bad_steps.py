@@ -117,7 +117,8 @@ def test_loss_that_is_bad_on_one_rank_keeps_no_rank_from_saving(in_threads: None
         run = begin(tmp_path, state := Counter(), group=group, epochs=None, steps=60, checkpoint_every=0.001)
 
         def make_step(batch: Any, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-            time.sleep(0.01)
+            wait_until(lambda: run.writer is None or not run.writer._is_busy)
+            time.sleep(0.002)  # Now the next checkpoint is due.
             state.weight += 1
             step = run.position.step + 1
             # Only rank 1 has a bad loss. The gradients of all ranks are finite.

@@ -10,18 +10,12 @@ import pytest
 
 from distrain_trainer.errors import LostPeerError
 from distrain_trainer.loop import rendezvous
-
-
-def serve() -> tuple[socket.socket, str]:
-    server = socket.create_server(("127.0.0.1", 0))
-    return server, f"127.0.0.1:{server.getsockname()[1]}"
+from lab.waiting import free_port
 
 
 def test_processes_meet_once_the_last_one_listens() -> None:
-    early, first = serve()
-    late, second = serve()
-    port = late.getsockname()[1]
-    late.close()
+    early, port = socket.create_server(("127.0.0.1", 0)), free_port()
+    first, second = f"127.0.0.1:{early.getsockname()[1]}", f"127.0.0.1:{port}"
     begun, started = time.monotonic(), []
 
     def start_late() -> None:
@@ -37,8 +31,7 @@ def test_processes_meet_once_the_last_one_listens() -> None:
 
 def test_process_that_never_starts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "SECONDS_TO_START", 0.3)
-    server, address = serve()
-    server.close()
+    address = f"127.0.0.1:{free_port()}"
 
     with pytest.raises(LostPeerError, match=f"^worker 3 at {address} has not started in 0 s; see its log, and its pod"):
         rendezvous.wait_until_listening({"worker 3": address})

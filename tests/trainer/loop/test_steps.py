@@ -16,6 +16,7 @@ from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.loop.steps import Outcome, make_steps
 from tests.trainer.fixtures import saved_state
 from tests.trainer.fixtures.counter_run import DATASET, Counter, begin
+from tests.trainer.fixtures.disk import wait_until
 
 
 class Device:
@@ -70,8 +71,10 @@ def test_run_stops_after_the_last_step_that_has_begun(tmp_path: Path, capsys: py
 def test_checkpoint_holds_the_steps_that_have_begun(tmp_path: Path) -> None:
     run = begin(tmp_path, epochs=None, steps=100, checkpoint_every=0.001, checkpoint_keep=100)
     make_steps(run, DATASET, Device(run), ahead=1)
-    assert run.writer
-    run.writer.close()
+    writer = run.writer
+    assert writer
+    wait_until(lambda: writer.saved_samples > 0)
+    writer.close()
 
     saved = [path.parent for path in tmp_path.glob("*/manifest.json")]
     assert saved

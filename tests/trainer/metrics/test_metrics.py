@@ -32,6 +32,7 @@ BATCH = SimpleNamespace(samples=10, global_samples=10)
 @pytest.fixture(autouse=True)
 def record_written_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("distrain_trainer.record.background.SECONDS_BETWEEN_WRITES", 0.01)
+    monkeypatch.setattr("distrain_trainer.record.record.SECONDS_FOR_LAST", 60.0)
     yield
     errors.AT_END.clear()
 

@@ -15,5 +15,6 @@ __all__ = ["bucket", "s3_in_environment"]
 @pytest.fixture(autouse=True)
 def written_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("distrain_trainer.record.background.SECONDS_BETWEEN_WRITES", 0.01)
+    monkeypatch.setattr("distrain_trainer.record.record.SECONDS_FOR_LAST", 60.0)
     yield
     errors.AT_END.clear()

@@ -146,7 +146,7 @@ def test_emptied_record_is_written_again(tmp_path: Path) -> None:
 
 def test_fenced_generation_never_overwrites_the_record_of_the_new_one(tmp_path: Path) -> None:
     old = begin(tmp_path, lease=lease_of(tmp_path / "checkpoints", A))
-    old.add("step", step=1)
+    add(old, "step", step=1)
     old._lease.end("stopped")  # type: ignore[union-attr]
     new = begin(tmp_path, lease=lease_of(tmp_path / "checkpoints", B))
     before = (tmp_path / "record.jsonl").read_bytes()
@@ -278,6 +278,7 @@ def test_end_does_not_wait_for_ever_for_the_storage(
     record = Record(str(tmp_path), "output.uri", say=said)
 
     record.end("stopped")
+    wait_until(lambda: said)
 
     assert record._thread.is_alive()
     assert len(said) == 1

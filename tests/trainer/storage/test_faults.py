@@ -50,7 +50,7 @@ def store(s3_server: Any, s3_proxy: Proxy, s3_env: dict[str, str], monkeypatch: 
     client = s3_server.boto3_client()
     client.create_bucket(Bucket=(bucket := f"faults-{time.monotonic_ns()}"))
     client.put_object(Bucket=bucket, Key="set/a.tar", Body=CONTENT)
-    return open_store(f"s3://{bucket}/set", value="data.uri", retry=Retry(60))
+    return open_store(f"s3://{bucket}/set", value="data.uri", retry=Retry(300))
 
 
 @through("cut", "reset", "stall", "slow-down")

@@ -5,7 +5,9 @@ Also test that no reader process is left after a run is stopped.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -15,18 +17,19 @@ from pathlib import Path
 import pytest
 
 from lab.datasets.pictures import numbered, write_image_folder
+from lab.waiting import wait_until
 from tests.trainer.conftest import ProgramInImage
 
 ARGUMENTS = ("--data=/data/images", "--batch-size=4", "--steps=100000", "--log-every=100000")
 
 
-def processes(folder: Path, words: str) -> list[int]:
-    """Return the ids of the processes that have `words` in their command line and have mounted the folder."""
+def processes(folder: Path, command: str) -> list[int]:
+    """Return the ids of the processes that have mounted the folder and whose command line begins with a pattern."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
             mounted = str(folder) in (each / "mountinfo").read_text()
-            if mounted and words in (each / "cmdline").read_bytes().replace(b"\0", b" ").decode():
+            if mounted and re.match(command, (each / "cmdline").read_bytes().replace(b"\0", b" ").decode()):
                 found.append(int(each.name))
         except OSError:
             continue
@@ -34,14 +37,24 @@ def processes(folder: Path, words: str) -> list[int]:
 
 
 def beside(folder: Path) -> list[int]:
-    return processes(folder, "distrain_trainer.data.beside import serve")
+    return processes(folder, r"\S+ -c from distrain_trainer\.data\.beside import serve")
+
+
+def has_started(reader: int) -> bool:
+    """Return whether the process is a reader that ignores SIGTERM, as readers do once they have started.
+
+    A process that a reader has forked is not counted: it belongs to the reader's session.
+    """
+    with contextlib.suppress(OSError):
+        ignored = re.search(r"^SigIgn:\t(\w+)$", Path(f"/proc/{reader}/status").read_text(), re.M)
+        ignores = ignored is not None and int(ignored[1], 16) >> (signal.SIGTERM - 1) & 1
+        return bool(ignores) and os.getsid(reader) == reader
+    return False
 
 
 def when_both_ranks_train(folder: Path, act: Callable[[], object]) -> threading.Thread:
     def wait() -> None:
-        deadline = time.monotonic() + 120
-        while len(beside(folder)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until("two readers", lambda: sum(map(has_started, beside(folder))) >= 2, seconds=300)
         time.sleep(1)
         act()
 
@@ -74,7 +87,8 @@ def test_rank_whose_reading_process_is_killed_ends_the_run_with_a_line(program: 
 @pytest.mark.shared
 def test_stop_leaves_no_process_behind(program: ProgramInImage, folder: Path) -> None:
     def stop() -> None:
-        for pid in [*processes(folder, "-m distrain_trainer "), *beside(folder)]:
+        # Leave out mpirun, which would kill the ranks two seconds later.
+        for pid in [*processes(folder, "python3 -m distrain_trainer "), *beside(folder)]:
             os.kill(pid, signal.SIGTERM)
 
     stopper = when_both_ranks_train(folder, stop)

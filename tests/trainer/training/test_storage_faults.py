@@ -89,9 +89,9 @@ def away_once_saved(bucket: str, server: Any, proxy: Proxy) -> Iterator[None]:
 
     Do not wait for another checkpoint, because the run may finish before it saves one.
     """
+    client = server.boto3_client()
 
     def has_checkpoint() -> bool:
-        client = server.boto3_client()
         listed = client.list_objects_v2(Bucket=bucket, Prefix="saved/HEAD").get("Contents")
         return bool(listed and json.load(client.get_object(Bucket=bucket, Key="saved/HEAD")["Body"])["checkpoint"])
 

@@ -22,7 +22,7 @@ from tests.chart.scripts.pods import load
 
 WORKER, GONE = "run1-worker-0.run1.team.svc", "run1-worker-1.run1.team.svc"
 LOOPBACK = bytes([127, 0, 0, 1])
-RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+RESOLVER = "nameserver 127.0.0.1\noptions timeout:4 attempts:1\n"
 
 
 def prepare() -> None:

@@ -95,15 +95,16 @@ def test_progress_names_a_few_of_many(
 ) -> None:
     module = load("distrain-launch")
     assert (module.SECONDS_BETWEEN_REPORTS, module.SECONDS_BETWEEN_TRIES) == (10, 1)
-    monkeypatch.setattr(module, "SECONDS_BETWEEN_REPORTS", 0.5)
-    monkeypatch.setattr(module, "SECONDS_BETWEEN_TRIES", 0.1)
+    slept: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(module, "time", clock)
     nobody = SimpleNamespace(why_absent=lambda _: "no address yet", unfit={}, tries_at_once=32, place=" on port 2222")
 
     with pytest.raises(module.LaunchError):
-        gather(module, [f"run1-worker-{index}.run1.team.svc" for index in range(7)], nobody, 0.9, tmp_path)
+        gather(module, [f"run1-worker-{index}.run1.team.svc" for index in range(7)], nobody, 15, tmp_path)
 
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("distrain-launch: 1 s: waiting for 7 of 7 workers: run1-worker-0 (no address yet), ")
+    assert line.startswith("distrain-launch: 10 s: waiting for 7 of 7 workers: run1-worker-0 (no address yet), ")
     assert line.endswith("run1-worker-4 (no address yet), and 2 more")
 
 

@@ -33,6 +33,13 @@ echo stopped after $asked
 kill -9 $!
 exit 143'
 """
+# Like mpirun's daemon, this shell has no rank variable and starts a rank as its child process. The rank stops at once
+# when it is asked to stop. The shell ends by itself 2 s later.
+DAEMON = """
+OMPI_COMM_WORLD_RANK=0 sh -c 'trap "exit 143" TERM; echo started; while :; do sleep 0.1; done'
+sleep 2
+echo daemon ended by itself
+"""
 
 
 @pytest.fixture
@@ -80,16 +87,34 @@ def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
     assert re.search(r"distrain-worker: rank 0 ended within \d+ s after it was asked to stop\n", said), said
 
 
+def test_sigterm_gives_mpiruns_daemon_time_to_end_after_the_ranks(own_pod: Pod) -> None:
+    # The limit is longer than Running.end waits, so the worker must end without waiting for the limit.
+    own_pod.change("distrain-worker", "SECONDS_TO_END_WITH_MPIRUN = 3", "SECONDS_TO_END_WITH_MPIRUN = 600")
+    worker = start_worker(own_pod)
+    daemon = start_rank(own_pod, DAEMON)
+
+    worker.terminate()
+
+    output, _ = daemon.communicate(timeout=300)
+    assert (output, daemon.returncode) == ("daemon ended by itself\n", 0)
+    code, said = worker.end()
+    assert code == 143
+    assert re.search(r"distrain-worker: rank 0 ended within \d+ s after it was asked to stop\n", said), said
+
+
 def test_pod_that_is_leaving_takes_no_more_ranks_in(own_pod: Pod) -> None:
     worker = start_worker(own_pod)
-    rank = start_rank(own_pod, RANK.format(seconds=3))
+    go = own_pod.folder / "tmp" / "go"
+    rank = start_rank(own_pod, RANK.format(seconds=f"0; until test -e {go}; do sleep 0.1; done"))
 
     worker.terminate()
     follow(rank, "asked 1")
 
-    wait_for(lambda: not pods.is_listening(own_pod.port), seconds=2)
+    # Of the grace period of 30 s, the ranks get 20 s.
+    wait_for(lambda: not pods.is_listening(own_pod.port), seconds=15)
     assert rank.poll() is None
     assert (own_pod.folder / "tmp" / "distrain-leaving").exists()
+    go.touch()
     assert rank.communicate(timeout=300)[0] == "stopped after 1\n"
     worker.end()
     start_worker(own_pod).kill()
@@ -155,7 +180,7 @@ def test_sshd_that_is_killed_again_and_again_ends_the_pod(own_pod: Pod) -> None:
     worker = start_worker(own_pod)
     pid = worker.script_pid()
 
-    wait_for(lambda: has_ended_or_loses_sshd(worker, pid), seconds=30)
+    wait_for(lambda: has_ended_or_loses_sshd(worker, pid))
 
     code, output = worker.end()
     assert code == 1

@@ -13,7 +13,7 @@ from distrain_trainer.loop import watchdog
 
 SLOW, SECONDS = 6, 8
 batches_from_beside = data.batches_from_beside
-watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN, watchdog.SECONDS_OF_INPUT = 2.0, 0.2, 0.5
+watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN, watchdog.SECONDS_OF_INPUT = 5.0, 0.2, 0.5
 
 
 def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Iterator[Batch]:

@@ -18,7 +18,7 @@ from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
 from distrain_trainer.errors import rank_from_environment
 
-SECONDS_TO_SAVE = 20
+SECONDS_TO_SAVE = 120
 evaluation_batches = data.evaluation_batches
 
 

@@ -49,9 +49,8 @@ PART_OF_START = 0.7
 class Kill:
     """A planned kill and its outcome.
 
-    `after_checkpoint` is True if the folder contained a complete checkpoint before the kill, and always False if the
-    checkpoints are in S3. `seconds_to_step` is the time from the kill to the next step, or None if another kill came
-    before that step.
+    `after_checkpoint` is True if HEAD named a checkpoint before the kill, and always False if the checkpoints are in
+    S3. `seconds_to_step` is the time from the kill to the next step, or None if another kill came before that step.
     """
 
     victim: str
@@ -115,8 +114,7 @@ class Chaos:
             return
         # These processes die together with the victim, so the next kill must not choose one of them.
         self.dead |= {pid for name, pids in marked().items() if name != "torchrun" for pid in pids}
-        # A checkpoint is complete if it has a manifest, which is written last.
-        kill.after_checkpoint = any(self.checkpoints.glob("*/manifest.json"))
+        kill.after_checkpoint = self._has_checkpoint()
         for pid in processes:
             send_kill(pid)
         kill.at, kill.last_step, kill.step_seconds = time.monotonic(), self.step, self.step_seconds
@@ -124,6 +122,13 @@ class Chaos:
         self.trains, self.lines, self.is_armed = False, 0, False
         if self.left and not self.left[0].lines:
             self._arm(PART_OF_START * self.cold_start * self.left[0].share)
+
+    def _has_checkpoint(self) -> bool:
+        """Return whether HEAD names a checkpoint. A run that starts again resumes only from this checkpoint."""
+        try:
+            return json.loads((self.checkpoints / "HEAD").read_text())["checkpoint"] is not None
+        except (OSError, ValueError):
+            return False
 
     def run(self, command: list[str]) -> int:
         """Run a command to its end. Return its exit code."""

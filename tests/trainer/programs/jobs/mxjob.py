@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import IO
 
 SECONDS_TO_END = 30
 
@@ -27,7 +28,7 @@ def main() -> None:
     tasks = [("scheduler", 0)]
     tasks += [("server", index) for index in range(int(servers))] + [("worker", index) for index in range(int(workers))]
     port = free_ports()
-    processes = {}
+    processes, seds = list[subprocess.Popen[bytes]](), list[subprocess.Popen[bytes]]()
     for role, index in tasks:
         environment = {
             "MX_CONFIG": json.dumps({"task": {"type": role, "index": index}}),
@@ -38,9 +39,12 @@ def main() -> None:
             "DMLC_NUM_WORKER": workers,
             "DMLC_USE_KUBERNETES": "1",
         }
-        name = "" if role == "worker" else f"{role} {index}: "
-        processes[role, index] = start(command, environment, name)
-    sys.exit(end_of(list(processes.values()), after_failure))
+        its_seds = [] if role == "worker" else [sed(f"{role} {index}: ", output) for output in (sys.stdout, sys.stderr)]
+        processes.append(start(command, environment, its_seds))
+        seds += its_seds
+    code = end_of(processes, after_failure)
+    all_end(seds)  # They may still have lines to print.
+    sys.exit(code)
 
 
 def free_ports() -> int:
@@ -57,11 +61,20 @@ def free_ports() -> int:
             return port
 
 
-def start(command: list[str], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
-    if name:
-        # The process and sed end together, and sed prints only complete lines.
-        command = ["/bin/bash", "-c", 'exec "$@" > >(sed -u "s/^/$0/") 2> >(sed -u "s/^/$0/" >&2)', name, *command]
-    return subprocess.Popen(command, env={**os.environ, **environment})
+def sed(name: str, output: IO[str]) -> subprocess.Popen[bytes]:
+    """Start a sed that prints each line from its input after the name. It prints only complete lines."""
+    return subprocess.Popen(["sed", "-u", f"s/^/{name}/"], stdin=subprocess.PIPE, stdout=output)
+
+
+def start(
+    command: list[str], environment: dict[str, str], seds: list[subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """Start a process. If `seds` are given, they print its output and its errors, and end when the process ends."""
+    out, err = [each.stdin for each in seds] or (None, None)
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=out, stderr=err)
+    for file in filter(None, (out, err)):
+        file.close()
+    return process
 
 
 def end_of(processes: list[subprocess.Popen[bytes]], after_failure: str) -> int:
@@ -69,13 +82,18 @@ def end_of(processes: list[subprocess.Popen[bytes]], after_failure: str) -> int:
     if code and after_failure == "end":
         for process in processes:
             process.kill()
+    return code if all_end(processes) else 99
+
+
+def all_end(processes: list[subprocess.Popen[bytes]]) -> bool:
+    """Wait until all processes have ended, but at most SECONDS_TO_END. Return whether they have ended."""
     deadline = time.monotonic() + SECONDS_TO_END
-    for process in processes:
-        try:
+    try:
+        for process in processes:
             process.wait(max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            code = 99
-    return code
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
