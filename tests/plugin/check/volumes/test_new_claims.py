@@ -160,9 +160,9 @@ def test_number_of_claims_costs_no_time() -> None:
     many = _set(1_000_000, FIVE)
     there = {"kind": "PersistentVolumeClaim", "metadata": {"name": "scratch-web-7", "namespace": "team"}, "spec": FIVE}
     job = job_of(many)
-    started = time.process_time()
+    started = time.thread_time()
 
     answer = judged(job, NODES, others=[GOLD, there])
 
     assert answer.verdict == "impossible"
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 0.5
