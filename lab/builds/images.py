@@ -36,7 +36,7 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # The trainer's images are built from the files of CONTEXT. Only the last layers contain the packages of CODE.
 CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
-# The CA certificates that a Debian machine trusts. If a proxy in the network re-signs TLS, its certificate is there, too.
+# The CA certificates that a Debian machine trusts, also those of a proxy that re-signs TLS in the machine's network.
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 # An image has this label, which contains the versions of its Debian packages. The Dockerfiles do not pin these
 # versions, so the label records them.
