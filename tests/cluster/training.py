@@ -43,7 +43,8 @@ STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
 FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")
 Say = Callable[[str], None]
-# In the launcher's pod, a kubelet with default settings updates the hostfile within this many seconds.
+# The longest time for a run to grow, in seconds. A kubelet with default settings may need minutes to update the
+# hostfile in the launcher's pod, and longer on a busy machine.
 GROWING = 600
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from lab.cluster.certificates import Authority
 from tests.chart.rendering import CHART
+from tests.chart.scripts import pods
 
 Object = dict[str, Any]
 # A function that gets a request's method, path with query, and body, and returns the answer's status and body.
@@ -44,11 +45,7 @@ class Kube:
         return self.folder / "account"
 
     def change(self, script: str, line: str, other: str) -> None:
-        """Replace one line of a script, to shorten a waiting time from minutes to fractions of a second."""
-        path = self.folder / "bin" / script
-        text = path.read_text()
-        assert text.count(f"\n{line}\n") == 1
-        path.write_text(text.replace(f"\n{line}\n", f"\n{other}\n"))
+        pods.change(self.folder / "bin" / script, line, other)
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         process = self.start(script, *arguments, **environment)

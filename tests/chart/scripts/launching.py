@@ -166,7 +166,7 @@ def greeting_server(
                 # The server was shut down.
                 return
             count()
-            # A launcher that is killed resets its connection.
+            # If the launcher is killed, its end resets the connection.
             with connection, contextlib.suppress(OSError):
                 connection.sendall(greeting)
                 connection.recv(256)

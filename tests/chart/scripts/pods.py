@@ -57,11 +57,7 @@ class Pod:
         return str(self.folder / "bin" / name)
 
     def change(self, name: str, line: str, other: str) -> None:
-        """Replace one line of a script, to change a waiting time."""
-        script = Path(self.script(name))
-        text = script.read_text()
-        assert text.count(f"\n{line}\n") == 1
-        script.write_text(text.replace(f"\n{line}\n", f"\n{other}\n"))
+        change(Path(self.script(name)), line, other)
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """Return a command that runs these arguments in new mount and process namespaces, if the tests run as root."""
@@ -184,6 +180,13 @@ def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[s
             text = text.replace(former, new)
         Path(folder.name, script.name).write_text(text)
     return folder
+
+
+def change(script: Path, line: str, other: str) -> None:
+    """Replace one line of a script, to change a waiting time."""
+    text = script.read_text()
+    assert text.count(f"\n{line}\n") == 1
+    script.write_text(text.replace(f"\n{line}\n", f"\n{other}\n"))
 
 
 def children(pid: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +40,15 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@contextmanager
+def tab(browser: Browser, **options: Any) -> Iterator[Page]:
+    """Open an empty page in a session of its own. `options` are those of Browser.new_context."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(LONGEST_MS)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return three pages: about one run, about two runs, and about a run with long names and no points to plot."""
@@ -60,10 +70,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 )
 def shown(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    context.set_default_timeout(LONGEST_MS)
-    yield context.new_page()
-    context.close()
+    with tab(browser, viewport={"width": width, "height": 900}, color_scheme=scheme) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("name", ["one", "two", "long"])
@@ -109,13 +117,10 @@ def _told(violation: dict[str, Any]) -> tuple[str, str]:
 def test_plots_have_the_colours_of_the_scheme(browser: Browser, pages: dict[str, Path]) -> None:
     colours = []
     for scheme in SCHEMES:
-        context = browser.new_context(color_scheme=scheme)
-        context.set_default_timeout(LONGEST_MS)
-        shown = context.new_page()
-        shown.goto(pages["one"].as_uri())
-        script = "getComputedStyle(document.querySelector('#loss-time svg text')).fill"
-        colours.append((shown.evaluate(script), shown.evaluate("getComputedStyle(document.body).backgroundColor")))
-        context.close()
+        with tab(browser, color_scheme=scheme) as shown:
+            shown.goto(pages["one"].as_uri())
+            script = "getComputedStyle(document.querySelector('#loss-time svg text')).fill"
+            colours.append((shown.evaluate(script), shown.evaluate("getComputedStyle(document.body).backgroundColor")))
 
     (light, light_ground), (dark, dark_ground) = colours
     assert (light, light_ground) == ("rgb(28, 36, 48)", "rgb(244, 246, 249)")
@@ -123,16 +128,13 @@ def test_plots_have_the_colours_of_the_scheme(browser: Browser, pages: dict[str,
 
 
 def test_keyboard_opens_the_numbers_of_a_plot(browser: Browser, pages: dict[str, Path]) -> None:
-    context = browser.new_context()
-    context.set_default_timeout(LONGEST_MS)
-    shown = context.new_page()
-    shown.goto(pages["one"].as_uri())
-    for _ in range(2):  # The first Tab goes to the table of facts, which can be scrolled.
-        shown.keyboard.press("Tab")
+    with tab(browser) as shown:
+        shown.goto(pages["one"].as_uri())
+        for _ in range(2):  # The first Tab goes to the table of facts, which can be scrolled.
+            shown.keyboard.press("Tab")
 
-    shown.keyboard.press("Enter")
+        shown.keyboard.press("Enter")
 
-    assert shown.evaluate("document.activeElement.textContent") == "Numbers of \u201cLoss over time\u201d"
-    assert shown.evaluate("document.querySelector('#loss-time details').open")
-    assert shown.get_by_role("img", name="Loss over time").count() == 1
-    context.close()
+        assert shown.evaluate("document.activeElement.textContent") == "Numbers of \u201cLoss over time\u201d"
+        assert shown.evaluate("document.querySelector('#loss-time details').open")
+        assert shown.get_by_role("img", name="Loss over time").count() == 1

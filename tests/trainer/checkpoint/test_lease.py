@@ -22,7 +22,8 @@ from distrain_trainer.errors import (
     UnavailableError,
 )
 from distrain_trainer.storage import FolderStore, Store, open_store
-from tests.trainer.fixtures.holders import A, B, C, nothing, take, wait_for
+from tests.trainer.fixtures.disk import wait_until
+from tests.trainer.fixtures.holders import A, B, C, nothing, take
 from tests.trainer.fixtures.unsteady_s3 import Clock
 
 pytestmark = pytest.mark.usefixtures("quick_beats")
@@ -93,7 +94,7 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
     first.beat()
     with ThreadPoolExecutor(1) as other:
         second = other.submit(take, store, B)
-        wait_for(lambda: first.is_asked_for)
+        wait_until(lambda: first.is_asked_for)
         assert not second.done()
 
         first.end(STOPPED)
@@ -117,7 +118,7 @@ def test_holder_whose_clock_is_wrong_is_not_taken_for_gone(store: Store, monkeyp
     monkeypatch.setattr(heads, "now", lambda: real)
     with ThreadPoolExecutor(1) as other:
         second = other.submit(take, store, B)
-        wait_for(lambda: (found := heads.read(store)) is not None and found[0].successor == B)
+        wait_until(lambda: (found := heads.read(store)) is not None and found[0].successor == B)
         first.end(STOPPED)
 
         assert second.result(120).head.generation == 2
@@ -184,12 +185,12 @@ def test_later_of_two_that_wait_gets_the_run_and_the_other_ends(store: Store) ->
     first.beat()
     with ThreadPoolExecutor(2) as others:
         second = others.submit(take, store, B)
-        wait_for(lambda: first.head.successor == B)
+        wait_until(lambda: first.head.successor == B)
         third = others.submit(take, store, C)
 
         with pytest.raises(FencedError):
             second.result(120)
-        wait_for(lambda: first.head.successor == C)
+        wait_until(lambda: first.head.successor == C)
         first.end(STOPPED)
         assert third.result(120).head.job == C.job
 

@@ -21,7 +21,8 @@ from distrain_trainer.errors import (
 from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import open_store
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
-from tests.trainer.fixtures.holders import A, B, as_job, take, wait_for
+from tests.trainer.fixtures.disk import wait_until
+from tests.trainer.fixtures.holders import A, B, as_job, take
 
 pytestmark = pytest.mark.usefixtures("quick_beats")
 
@@ -35,7 +36,7 @@ def test_run_hands_over_at_a_step_when_another_job_asks(
     store = open_store(str(tmp_path), value="checkpoint.uri")
     with ThreadPoolExecutor(1) as other:
         second = other.submit(take, store, B)
-        wait_for(lambda: run.asked)
+        wait_until(lambda: run.asked)
 
         with pytest.raises(StoppedError):
             make_step(run)
@@ -49,7 +50,7 @@ def test_run_hands_over_at_a_step_when_another_job_asks(
 def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
     run = begin(tmp_path)
     take(open_store(str(tmp_path), value="checkpoint.uri"), Holder(""))
-    wait_for(lambda: run.asked)
+    wait_until(lambda: run.asked)
 
     with pytest.raises(FencedError, match=r"^checkpoint\.uri: .* is held by generation 2 \(job .*\) and no longer by"):
         make_step(run)

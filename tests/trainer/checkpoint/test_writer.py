@@ -129,7 +129,7 @@ def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
     found.has_found_nothing = has_found_nothing = threading.Event()
 
     # The thread wakes up for a retry. At this moment, a held snapshot replaces the one that the thread wants to retry.
-    # Until then the disk stays full, so that no retry succeeds.
+    # The disk is full until the snapshot is given, so that no retry saves the earlier one.
     assert found.save(partial(snapshot, run), wait=30, holds=True)
     disk.is_full = False
     assert has_found_nothing.wait(30)

@@ -22,8 +22,8 @@ from lab.datasets.pictures import add, encode, numbered, write_image_folder, wri
 from tests.trainer.fixtures.datasets import config_of, epoch_of, go_through, numbers_in
 
 SIZES = (9, 6, 8)
-# A program that reads all samples of the shards in a folder. It prints their number, and the most bytes of memory that
-# Python's objects took at a time.
+# A program that reads all samples of the shards in a folder. It prints the number of samples, and the highest number of
+# bytes that Python's objects occupied at any time.
 READ = """
 import sys, tracemalloc
 import numpy as np
@@ -83,7 +83,7 @@ def test_shard_of_many_small_files_takes_no_more_memory(tmp_path: Path) -> None:
     write_shards(tmp_path, ((image, 0) for _ in range(count)), [count])
     (tmp_path / "sizes.json").write_text(json.dumps({"shard-000000.tar": count}))
 
-    # In this process, threads of earlier tests would allocate memory too.
+    # The program runs in a process of its own, because threads of earlier tests allocate memory in this process.
     done = subprocess.run(
         [sys.executable, "-c", READ, tmp_path],
         env={**os.environ, "PYTHONPATH": "trainer"},

@@ -18,13 +18,17 @@ import pytest
 
 from lab.datasets.pictures import numbered, write_image_folder
 from lab.waiting import wait_until
+from tests import signal_masks
 from tests.trainer.conftest import ProgramInImage
 
 ARGUMENTS = ("--data=/data/images", "--batch-size=4", "--steps=100000", "--log-every=100000")
 
 
 def processes(folder: Path, command: str) -> list[int]:
-    """Return the ids of the processes that have mounted the folder and whose command line begins with a pattern."""
+    """Return the ids of the processes that have mounted the folder and whose command line begins with `command`.
+
+    `command` is a regular expression.
+    """
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -46,9 +50,7 @@ def has_started(reader: int) -> bool:
     A process that a reader has forked is not counted: it belongs to the reader's session.
     """
     with contextlib.suppress(OSError):
-        ignored = re.search(r"^SigIgn:\t(\w+)$", Path(f"/proc/{reader}/status").read_text(), re.M)
-        ignores = ignored is not None and int(ignored[1], 16) >> (signal.SIGTERM - 1) & 1
-        return bool(ignores) and os.getsid(reader) == reader
+        return signal_masks.contains("SigIgn", signal.SIGTERM, reader) and os.getsid(reader) == reader
     return False
 
 
@@ -87,7 +89,7 @@ def test_rank_whose_reading_process_is_killed_ends_the_run_with_a_line(program: 
 @pytest.mark.shared
 def test_stop_leaves_no_process_behind(program: ProgramInImage, folder: Path) -> None:
     def stop() -> None:
-        # Leave out mpirun, which would kill the ranks two seconds later.
+        # Send no signal to mpirun: it would kill the ranks two seconds later.
         for pid in [*processes(folder, "python3 -m distrain_trainer "), *beside(folder)]:
             os.kill(pid, signal.SIGTERM)
 

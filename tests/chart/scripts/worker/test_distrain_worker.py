@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests import signal_masks
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import SCRIPTS, Pod, Running, load, wait_for
 from tests.chart.scripts.worker.sessions import MULTI_LINE, ssh, ssh_command, start_worker
@@ -141,16 +142,11 @@ def test_signal_ends_the_pod_with_its_exit_code(number: signal.Signals, code: in
     with pods.make_pod() as pod:
         options = arguments or pod.script_options()
         worker = pod.start([pod.script("distrain-worker"), *options])
-        wait_for(lambda: handles(worker.script_pid(), number))
+        wait_for(lambda: signal_masks.contains("SigCgt", number, worker.script_pid()))
 
         worker.send(number)
 
         assert worker.end(timeout=300)[0] == code
-
-
-def handles(pid: int, number: signal.Signals) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & (1 << (number - 1)))
 
 
 @as_process_1
@@ -169,7 +165,7 @@ def test_sender_of_a_signal_through_ssh_gets_an_answer() -> None:
 def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
     with pods.make_pod() as pod:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
-        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        wait_for(lambda: signal_masks.contains("SigCgt", signal.SIGTERM, worker.script_pid()))
         script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
         # Like `kubectl exec`, nsenter starts a process in the pod's namespaces, and this process is not a child of
         # process 1. nsenter forks first, because the calling process must stay outside the namespaces.
@@ -192,7 +188,7 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
 def test_orphans_are_reaped_without_sshd() -> None:
     with pods.make_pod() as pod:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
-        wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
+        wait_for(lambda: signal_masks.contains("SigCgt", signal.SIGTERM, worker.script_pid()))
         enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
 
         def orphans() -> list[int]:

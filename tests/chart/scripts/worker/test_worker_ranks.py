@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import signal_masks
 from tests.chart.scripts import pods
 from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
@@ -60,7 +61,7 @@ def test_sighup_asks_each_rank_once_and_the_pod_stays(own_pod: Pod) -> None:
 
     for _ in range(3):
         worker.send(signal.SIGHUP)
-        wait_for(lambda: not is_pending(worker, signal.SIGHUP))
+        wait_for(lambda: not signal_masks.contains("ShdPnd", signal.SIGHUP, worker.script_pid()))
 
     output, _ = rank.communicate(timeout=300)
     assert (output, rank.returncode) == ("asked 1\nstopped after 1\n", 143)
@@ -68,10 +69,10 @@ def test_sighup_asks_each_rank_once_and_the_pod_stays(own_pod: Pod) -> None:
     worker.kill()
 
 
-def is_pending(worker: Running, number: signal.Signals) -> bool:
-    with open(f"/proc/{worker.script_pid()}/status", encoding="utf-8") as file:
-        pending = file.read().partition("ShdPnd:")[2].split()[0]
-    return bool(int(pending, 16) & (1 << (number - 1)))
+def assert_left_after_its_rank(worker: Running) -> None:
+    code, said = worker.end()
+    assert code == 143
+    assert re.search(r"distrain-worker: rank 0 ended within \d+ s after it was asked to stop\n", said), said
 
 
 def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
@@ -82,9 +83,7 @@ def test_sigterm_gives_the_ranks_time_to_stop(own_pod: Pod) -> None:
 
     output, _ = rank.communicate(timeout=300)
     assert (output, rank.returncode) == ("asked 1\nstopped after 1\n", 143)
-    code, said = worker.end()
-    assert code == 143
-    assert re.search(r"distrain-worker: rank 0 ended within \d+ s after it was asked to stop\n", said), said
+    assert_left_after_its_rank(worker)
 
 
 def test_sigterm_gives_mpiruns_daemon_time_to_end_after_the_ranks(own_pod: Pod) -> None:
@@ -97,9 +96,7 @@ def test_sigterm_gives_mpiruns_daemon_time_to_end_after_the_ranks(own_pod: Pod) 
 
     output, _ = daemon.communicate(timeout=300)
     assert (output, daemon.returncode) == ("daemon ended by itself\n", 0)
-    code, said = worker.end()
-    assert code == 143
-    assert re.search(r"distrain-worker: rank 0 ended within \d+ s after it was asked to stop\n", said), said
+    assert_left_after_its_rank(worker)
 
 
 def test_pod_that_is_leaving_takes_no_more_ranks_in(own_pod: Pod) -> None:
