@@ -41,6 +41,7 @@ PARTS = (
                 "arrays",
                 "files",
                 "finished",
+                "layout",
                 "lease",
                 "limits",
                 "manifest",
@@ -56,7 +57,10 @@ PARTS = (
     Part(
         "data order",
         100,
-        tuple(f"trainer/distrain_trainer/data/{name}.py" for name in ("loader", "position", "sampler", "shards")),
+        tuple(
+            f"trainer/distrain_trainer/data/{name}.py"
+            for name in ("loader", "position", "sampler", "shards", "splits", "tars")
+        ),
         ("tests/trainer/data/test_*.py",),
     ),
     Part(
