@@ -1,10 +1,11 @@
 """Runs inside the image: run a command as every process of a TFJob on loopback, with TF_CONFIG set.
 
-The program prints the output of the chief. If the chief prints nothing, the output of the other processes is printed.
-As under the operator, the job ends when the chief ends, and the exit code is that of the chief. If the chief fails,
-this program ends all processes that still run, as the operator does with cleanPodPolicy Running. With
-`--without-operator`, the other processes must end by themselves. If a process does not end, its name is printed on
-stderr. With `--forked`, this process imports TensorFlow, and all other processes are its forks (forked.py).
+The program prints the output of the chief. On stderr, the lines of the other processes follow, each after the name of
+its process. If the chief prints nothing on stderr, the lines of the others are printed without names. As under the
+operator, the job ends when the chief ends, and the exit code is that of the chief. If the chief fails, this program
+ends all processes that still run, as the operator does with cleanPodPolicy Running. With `--without-operator`, the
+other processes must end by themselves. If a process does not end, its name is printed on stderr. With `--forked`, this
+process imports TensorFlow, and all other processes are its forks (forked.py).
 """
 
 from __future__ import annotations
@@ -60,13 +61,20 @@ def main(workers: int, servers: int, command: list[str], *, operator: bool) -> i
         for other in others:
             other.process.terminate()
     late = [other.name for other in others if not other.ends()]
-    print(chief.said() or "".join(other.said() for other in others), file=sys.stderr, end="")
+    print(all_lines(chief, others), file=sys.stderr, end="")
     codes = {other.name: other.process.returncode for other in others}
     alike = all(codes.values()) if code else not any(codes.values())
     if late or not alike:
         print(f"the chief ended with {code}, the others with {codes}; ended by force: {late}", file=sys.stderr)
         return DOES_NOT_END
     return code
+
+
+def all_lines(chief: Process, others: list[Process]) -> str:
+    if not chief.said():
+        return "".join(other.said() for other in others)
+    named = [f"{other.name}: {line}" for other in others for line in other.said().splitlines(keepends=True)]
+    return "".join([chief.said(), *named])
 
 
 def start(workers: int, servers: int, command: list[str]) -> list[Process]:
