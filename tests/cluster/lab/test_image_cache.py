@@ -1,14 +1,17 @@
-"""Test that the lab's image cache stays intact when a program changes files of an image."""
+"""Test that the lab's images stay intact, whatever changes their files and however many processes load them."""
 
 from __future__ import annotations
 
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from lab.builds import buildah, images
 from lab.builds.containers import run_in_image
+from lab.cluster import client
 
 
 def test_image_is_built_anew_where_a_layer_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +36,23 @@ def test_build_trusts_what_the_machine_trusts(monkeypatch: pytest.MonkeyPatch, n
     monkeypatch.setenv("PIP_CERT", named)
 
     assert images._secrets() == ("--secret", f"id=ca-bundle,src={bundle or images.TRUSTED}")
+
+
+def test_image_is_loaded_once_if_two_ask_for_it_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def ctr(*arguments: str) -> str:
+        found = done[-1] if done else ""
+        if arguments[:2] == ("images", "label"):
+            time.sleep(0.2)  # Without a lock, the other one begins to load meanwhile.
+            done.append(arguments[3])
+        return found
+
+    monkeypatch.setattr(client, "_ctr", ctr)
+    monkeypatch.setattr(client, "STATE_DIR", tmp_path)
+    image = images.Image("distrain/some:lab", tmp_path / "some-0123.tar")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(client.load_image, [image, image]))
+
+    assert done == ["distrain.dev/archive=some-0123.tar"]
