@@ -39,6 +39,7 @@ PARTS = (
             f"tests/trainer/checkpoint/test_{name}.py"
             for name in (
                 "arrays",
+                "failing_ranks",
                 "files",
                 "finished",
                 "layout",
@@ -50,6 +51,7 @@ PARTS = (
                 "reader",
                 "retries",
                 "run_lease",
+                "together",
                 "writer",
             )
         ),
