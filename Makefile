@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-prose bench-readers bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
+.PHONY: help setup venv demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-prose bench-readers bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -29,13 +29,16 @@ help: ## list the targets
 setup: ## install Debian packages, a Python environment and Go where they are missing
 	@lab/setup.sh $(VENV) $(PACKAGES)
 
+venv: ## print the folder of the lab's Python environment
+	@echo $(VENV)
+
 demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet; EPOCHS=n
 	@$(PYTHON) -m lab demo
 
 build: setup ## build every program and image that the tests need
 	@$(PYTHON) -m lab build
 
-test: build ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
+test: build ## run the tests, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
 	@mkdir -p $(PYTHONPYCACHEPREFIX)
 	@find $(PYTHONPYCACHEPREFIX) -ignore_readdir_race -type f '(' -path '*/pycache/tmp/*' -o -mtime +7 ')' -delete
 	@$(PYTHON) -m pytest --numprocesses 3 $(PYTEST_ARGS)
