@@ -63,7 +63,7 @@ PARTS = (
             f"trainer/distrain_trainer/data/{name}.py"
             for name in ("loader", "position", "sampler", "shards", "splits", "tars")
         ),
-        ("tests/trainer/data/test_*.py",),
+        ("tests/trainer/data/test_*.py", "tests/trainer/recipe/test_schedule.py"),
     ),
     Part(
         "scheduler",

@@ -6,14 +6,15 @@ import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from distrain_trainer.checkpoint import writer
+from distrain_trainer.checkpoint import reports, writer
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.saving import snapshot
-from distrain_trainer.storage import FolderStore
+from distrain_trainer.storage import FolderStore, open_store
 from tests.trainer.fixtures.disk import wait_until
 from tests.trainer.fixtures.ranks import Ranks, make_step_together
 from tests.trainer.fixtures.together import (
@@ -83,6 +84,17 @@ def test_rank_that_cannot_write_keeps_the_checkpoint_from_being_whole(
     assert "rank 1: checkpoint: step " in err
     assert FULL in err
     assert "; resumes there\n" in out
+
+
+def test_pauses_between_two_looks_for_a_report_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(reports, "time", Mock(monotonic=Mock(return_value=0.0), sleep=pauses.append))
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+
+    with pytest.raises(UnavailableError, match=r"rank 1 has not written its files of .*/1-10 within 0 s"):
+        reports.wait(store, "1-10", 2, "start", Mock(), seconds=60, is_wanted=lambda: len(pauses) < 7)
+
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
 class LostAnswers:

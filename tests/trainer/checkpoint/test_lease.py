@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_another_job_waits_until_the_holder_has_stopped(store: Store) -> None:
 
         assert second.result(120).head.generation == 2
     assert set(second.result().head.retired) == set(A.pods)
+
+
+def test_job_asks_the_holder_once_and_says_that_it_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = take(store, A)
+    monkeypatch.setattr(heads, "SECONDS_BETWEEN_BEATS", 3600)
+    lines = list[str]()
+    is_given = Mock(side_effect=[True, True, True, True, False])
+    monkeypatch.setattr(Liveness, "is_given", is_given)
+
+    leases.acquire(store, B, resumes=True, lacks=nothing, say=lines.append)
+
+    assert lines == [f"waiting for job {first.head.job}, which holds {store.uri}, to stop"]
+    # Each request would change HEAD, which rank 0 of the holder would have to read again.
+    assert [head.successor for (head,), _ in is_given.call_args_list] == [None, B, B, B, B]
 
 
 def test_another_job_does_not_wait_for_a_holder_that_is_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

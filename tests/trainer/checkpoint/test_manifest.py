@@ -1,11 +1,15 @@
-"""Test that a checkpoint is loaded only if it contains exactly the arrays of the model and the optimizer."""
+"""Test which manifests are read, and that a checkpoint is loaded only if it has exactly the arrays of the state."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 
 from distrain_trainer.checkpoint.arrays import Field, Fields
-from distrain_trainer.checkpoint.manifest import state_difference
+from distrain_trainer.checkpoint.manifest import Manifest, NewerError, state_difference
+from tests.trainer.fixtures.counter_run import begin, save_step
 
 WEIGHT = Field("F32", (2,))
 START = {"model.a": WEIGHT, "model.b": WEIGHT, "optimizer.iteration": Field("I64", ()), "group.0.lr": Field("F64", ())}
@@ -55,3 +59,15 @@ def test_array_of_another_shape_or_type_is_named(name: str) -> None:
     assert state_difference({**WHOLE, name: longer}, START, LATER) == (
         f"trainer.model: {name} is float64 there and float32 here"
     )
+
+
+def test_manifests_of_this_and_of_former_formats_are_read(tmp_path: Path) -> None:
+    save_step(begin(tmp_path))
+    told = json.loads((tmp_path / "1-10" / "manifest.json").read_text())
+
+    def format_of(number: int) -> int:
+        return Manifest.from_json(json.dumps({**told, "format": number}).encode()).format
+
+    assert [format_of(number) for number in (1, 2, 3)] == [1, 2, 3]
+    with pytest.raises(NewerError, match="its format is 4, and this trainer reads 1 to 3"):
+        format_of(4)

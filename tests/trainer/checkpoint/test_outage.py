@@ -100,6 +100,23 @@ def test_run_whose_write_never_returns_ends_so_that_it_starts_again(tmp_path: Pa
     )
 
 
+def test_write_of_head_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_return, original = threading.Event(), FolderStore.write_if
+
+    def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
+        if b'"checkpoint": "1-' in content:
+            may_return.wait(60)
+        return original(store, name, content, tag)
+
+    monkeypatch.setattr(FolderStore, "write_if", write_if)
+    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
+
+    with pytest.raises(UnavailableError, match=r"\(writing \S+/HEAD has not returned"):
+        steps_until(run, lambda: False)
+
+    may_return.set()
+
+
 @pytest.mark.parametrize("at_end", [False, True])
 def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, tmp_path: Path) -> None:
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)

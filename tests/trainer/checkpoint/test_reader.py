@@ -84,6 +84,22 @@ def test_former_format_is_read_by_the_frameworks_decoder(tmp_path: Path) -> None
     assert run.position.step == 1
 
 
+def test_former_format_whose_size_is_wrong_takes_no_memory(
+    reads: list[tuple[str, int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_former(checkpoint := saved(tmp_path), weight=[7.0])
+    manifest = checkpoint / "manifest.json"
+    told = json.loads(manifest.read_text())
+    size = told["files"]["state.npz"]["size"]
+    told["files"]["state.npz"]["size"] = 2**42
+    manifest.write_text(json.dumps(told))
+
+    assert begin(tmp_path).position.step == 0
+
+    assert f"1-10 is damaged (state.npz: {size} bytes instead of {2**42}), skipped" in capsys.readouterr().out
+    assert [length for name, length in reads if name == "1-10/state.npz"] == [1]
+
+
 def test_former_format_of_another_shape_is_refused(tmp_path: Path) -> None:
     as_former(saved(tmp_path), weight=[7.0, 8.0])
 

@@ -77,19 +77,30 @@ def test_ranks_save_again_and_again_and_keep_the_last_ones(tmp_path: Path) -> No
     assert not [*tmp_path.rglob("rank-*.json")]
 
 
-def test_report_of_an_earlier_start_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param('{"start": "another", "files": {}}', id="of-an-earlier-start"),
+        pytest.param('{"start": "an', id="cut"),
+        pytest.param("[]", id="list"),
+        pytest.param("{}", id="empty"),
+    ],
+)
+def test_report_of_an_earlier_start_does_not_count(
+    report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.1)
     for samples in range(10, 1000, 10):
         path = tmp_path / f"1-{samples}" / "rank-1.json"
         path.parent.mkdir()
-        path.write_text(json.dumps({"start": "another", "files": {}}))
+        path.write_text(report)
 
     def work(group: ProcessGroup) -> None:
         run = start(tmp_path, group)
         assert run.writer
         if group.rank:
             run.writer.close()
-        steps_until(run, lambda run: run.writer and run.writer.outage)
+        steps_until(run, lambda run: run.writer and "rank 1 has not written" in run.writer.outage.reason)
 
     Ranks(2).run(work)
     assert not [*tmp_path.glob("*/manifest.json")]
@@ -106,7 +117,9 @@ def test_rank_of_a_job_that_lost_the_run_writes_nothing(tmp_path: Path) -> None:
         assert run.writer
         if group.rank:
             run.writer.save(partial(snapshot, run))
-            wait_until(lambda: run.writer and run.writer.lease.is_fenced)
+            wait_until(lambda: run.writer and not run.writer._thread.is_alive())
+            assert run.writer.lease.is_fenced
+            assert not run.writer.outage
         with pytest.raises(FencedError, match=r"is held by generation 7|see rank 0's log"):
             make_step_together(run)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,7 +18,7 @@ from unittest.mock import Mock
 import pytest
 
 from distrain.derive import formulas
-from distrain_trainer.checkpoint import interval, writer
+from distrain_trainer.checkpoint import interval, reports, writer
 from distrain_trainer.errors import StoppedError, Termination
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.saving import snapshot
@@ -138,6 +142,83 @@ def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
 
     wait_until(lambda: found.saved_samples == run.position.samples)
     assert not found._is_busy
+
+
+def test_stall_is_the_time_of_the_copies_alone(tmp_path: Path) -> None:
+    found = (run := begin(tmp_path, checkpoint_every=1000)).writer
+    assert found
+    assert found.stalled == 0
+
+    save_step(run)
+
+    assert 0 < found.stalled == found.saved[0]["stall_seconds"]
+
+
+def test_last_state_is_retried_at_once_when_the_run_stops(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 600)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 600)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=1000)
+    make_step(run)
+    assert run.writer
+    run.writer.save(partial(snapshot, run))
+    wait_until(lambda: run.writer and run.writer.outage)
+    disk.is_full = False
+
+    with ThreadPoolExecutor(1) as other:
+        last = other.submit(run.writer.save_last, partial(snapshot, run), run.position.samples)
+        assert last.result(60) == ""
+
+
+def test_retry_of_a_state_does_not_put_off_the_next_snapshot(disk: Disk, tmp_path: Path) -> None:
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=1000)
+    make_step(run)
+    found = run.writer
+    assert found
+    found.save(partial(snapshot, run))
+    wait_until(lambda: found.outage)
+    due, before = found._due, disk.writes
+
+    wait_until(lambda: disk.writes > before + 2)
+
+    assert found._due == due
+
+
+def test_rank_0_holds_head_before_it_writes_a_file(disk: Disk, tmp_path: Path) -> None:
+    run = begin(tmp_path, checkpoint_every=0.001)
+    (tmp_path / "HEAD").unlink()
+    disk.may_go_on.clear()
+
+    steps_until(run, lambda: disk.writes)
+
+    assert (tmp_path / "HEAD").exists()
+    disk.may_go_on.set()
+
+
+def test_rank_0_waits_for_the_others_longer_than_it_wrote_itself(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = Mock(return_value={})
+    monkeypatch.setattr(reports, "wait", waited)
+    disk.may_go_on.clear()
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, lambda: disk.writes)
+    time.sleep(0.2)
+    disk.may_go_on.set()
+
+    wait_until(lambda: waited.called)
+
+    assert waited.call_args.kwargs["seconds"] >= writer.SECONDS_FOR_OTHERS + 0.2
+
+
+def test_process_that_fails_does_not_wait_for_its_writer(tmp_path: Path) -> None:
+    script = f"from tests.trainer.fixtures.counter_run import begin; begin({str(tmp_path)!r}); raise SystemExit(3)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["trainer", ".", *sys.path])}
+
+    assert subprocess.run([sys.executable, "-c", script], env=env, check=False, timeout=120).returncode == 3
 
 
 def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, Position, count_steps, train_batches
+from distrain_trainer.data import Dataset, Position, SampleCount, count_steps, train_batches
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.data.sampler import Segment, part_of_epoch
 
@@ -100,6 +100,39 @@ def test_run_in_epochs_ends_after_them_at_any_sequence_of_sizes(case: int) -> No
     assert position == Position(position.step, 150)
     for epoch in range(3):
         assert sorted(trained[50 * epoch : 50 * (epoch + 1)]) == list(range(50))
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_samples_before_each_step_are_those_of_the_steps_made(case: int) -> None:
+    choice = random.Random(case)
+    samples, batch, ranks = choice.randint(20, 200), choice.randint(1, 9), choice.randint(1, 4)
+    made = (Segment(2, 3, 2), Segment(ranks, batch, choice.randint(0, 1)))
+    left = [total for _, total in steps_of(samples, batch, ranks, made, ())]
+    start = Position(10, 5 * samples + samples - sum(left), made)
+    later = [total for epoch in (6, 7) for _, total in steps_of(samples, batch, ranks, (), (), epoch)]
+
+    count = SampleCount(start, ranks, batch, samples)
+
+    totals = [count.before(10 + step) for step in range(len(left) + len(later) + 1)]
+    assert totals == [start.samples + sum([*left, *later][:step]) for step in range(len(totals))]
+    assert totals[-1] == 8 * samples
+
+
+def test_samples_before_a_step_of_synthetic_data_are_whole_batches() -> None:
+    assert SampleCount(Position(2, 30), 3, 5, None).before(4) == 30 + 2 * 3 * 5
+
+
+def test_run_past_its_epochs_makes_no_step() -> None:
+    dataset = Dataset(Arrays(np.zeros((50, 4, 4, 1), dtype=np.uint8), np.zeros(50, dtype=np.int64)), None, classes=1)
+    start = Position(13, 2 * 50 + 5, (Segment(1, 5, 1),))
+
+    assert count_steps(Config(data="/data", epochs=2, batch_size=5), dataset, ranks=1, start=start) == 13
+
+
+def test_number_of_steps_in_the_values_is_that_of_the_run() -> None:
+    dataset = Dataset(Arrays(np.zeros((50, 4, 4, 1), dtype=np.uint8), np.zeros(50, dtype=np.int64)), None, classes=1)
+
+    assert count_steps(Config(data="/data", steps=77, batch_size=5), dataset, ranks=2) == 77
 
 
 def test_synthetic_data_has_no_epoch_that_ends() -> None:

@@ -13,6 +13,7 @@ from distrain_trainer.data.sampler import (
     order_of_shards,
     part_of_epoch,
     part_of_tests,
+    split,
     through_buffer,
 )
 
@@ -118,3 +119,11 @@ def test_each_test_sample_is_used_once_in_its_order(ranks: int) -> None:
 )
 def test_steps_left_are_those_of_the_samples_left(made: tuple[Segment, ...], left: int) -> None:
     assert count_steps_left(9, 1, ranks=1, made=made) == left
+
+
+def test_last_segment_goes_on_if_it_is_of_this_size() -> None:
+    first, last = Segment(2, 4, 5), Segment(3, 4, 2)
+
+    assert split((first, last), 4, ranks=3) == ((first,), 2)
+    assert split((first, last), 4, ranks=2) == ((first, last), 0)
+    assert split((), 4, ranks=2) == ((), 0)

@@ -16,8 +16,9 @@ import pytest
 
 from distrain_trainer.data import Position, load, read_ahead, shards, train_batches
 from distrain_trainer.data.images import Decoder
+from distrain_trainer.data.read_ahead import Span
 from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Segment, part_of_epoch
-from distrain_trainer.data.shards import Shard, Shards, find_shards
+from distrain_trainer.data.shards import Shard, Shards, find_shards, span_of
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
 from lab.datasets.pictures import add, numbered, photographs, write_shards
@@ -359,3 +360,7 @@ def test_shards_without_any_sample_are_refused(tmp_path: Path, counted: bool) ->
 
     with pytest.raises(DataError, match=r"^data\.uri: the shards of /.*/ hold no sample; "):
         load(config_of(tmp_path))
+
+
+def test_span_of_a_shard_without_offsets_is_a_share_of_its_file() -> None:
+    assert span_of(Shard("1.tar", 8), 1, 5) == Span("1.tar", share=0.75)

@@ -159,7 +159,7 @@ def _header_of(store: Store, path: str, size: int) -> bytes:
 
 def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
     """Divide the files among the ranks, in order, such that every rank reads about the same number of bytes."""
-    total = sum(part.size for part in parts) or 1
+    total = sum(part.size for part in parts)
     found: list[list[Part]] = [[] for _ in range(ranks)]
     before = 0
     for part in parts:
