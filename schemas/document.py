@@ -13,11 +13,13 @@ from schemas.pattern_words import words_of
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
 
-This page lists every value of the chart with its type and limits, its default, and what it does. `make schema` writes
-the page from schemas/values.schema.yaml. The chart refuses keys that are not listed here, except keys that start with
-`x-`, which it ignores. charts/distrain/values.yaml says more about the effects. Values without a default are not in
-that file; [platforms.md](platforms.md) explains them. An editor that knows YAML schemas shows these descriptions while
-you type, if the first line of your file names the schema as in the files of values/.
+This page lists the values of the chart with their types and limits, their defaults, and what they do. `make schema`
+writes the page from schemas/values.schema.yaml. The chart refuses other keys, except keys that start with `x-`, which
+it ignores. charts/distrain/values.yaml says more about the effects. Values without a default are not in that file;
+[platforms.md](platforms.md), [recipe.md](recipe.md) and [images.md](images.md) explain them. The same pages list the
+keys of `networkPolicy`, `s3.caBundle`, `serviceAccount` and `trainer.augment`, which have only one row here. An editor
+that knows YAML schemas shows these descriptions while you type, if the first line of your file names the schema as in
+the files of values/.
 """
 # Several roles have maps with these definitions.
 SHARED = ("resources", "topology", "podSpec")
