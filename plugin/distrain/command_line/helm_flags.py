@@ -9,7 +9,7 @@ COMMANDS = ("install", "upgrade", "template")
 TITLE = "Helm's flags that are refused"
 INTRODUCTION = """\
 `install`, `upgrade` and `template` take the flags of Helm's commands of the same name, with the same meaning; but
-`--wait` follows the training job. These flags are refused:"""
+`--wait` follows the training job. These flags are refused, except that `upgrade` has an `-o` of its own:"""
 # Each value of --wait in Helm 4, and the boolean that means the same. The value says how Helm waits; with `hookOnly` it
 # does not wait.
 WAITS = {"watcher": "true", "legacy": "true", "hookOnly": "false"}

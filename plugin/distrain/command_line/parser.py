@@ -64,7 +64,7 @@ def _add_init(parser: Parser) -> None:
 
 def _add_derive(parser: Parser) -> None:
     parser.add_argument(
-        "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
+        "--check", action="store_true", help="print no file, exit 2 when the file's derived lines are stale"
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="with --check: files to check, each by itself")
     nodes = _add_nodes(parser)
@@ -105,7 +105,8 @@ def _add_check(parser: Parser) -> None:
         default=[],
         help="nodes that will be added: count x GPUs, or count x type, as in 4xp5.48xlarge",
     )
-    parser.add_argument("--offline", action="store_true", help="ask no cluster; use only the nodes of --assume-nodes")
+    words = "ask no cluster; use only the nodes of --snapshot or --assume-nodes"
+    parser.add_argument("--offline", action="store_true", help=words)
     parser.add_argument("--why", type=named, metavar="NODE", help="explain one node instead")
     flags.add_output(parser, "form of the answer; markdown is for a pull request", "markdown")
     flags.add_common(parser)
