@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ import pytest
 from distrain_trainer.checkpoint import outage, writer
 from distrain_trainer.errors import StoppedError, StorageError, UnavailableError
 from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import FolderStore
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
-from tests.trainer.fixtures.disk import FULL, Disk, fill, hang, steps_until
+from tests.trainer.fixtures.disk import FULL, Disk, fill, hang, steps_until, wait_until
 from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
@@ -295,9 +297,11 @@ def test_failed_save_leaves_no_part_of_it(disk: Disk, tmp_path: Path, monkeypatc
         original(store, name, content)
 
     monkeypatch.setattr(FolderStore, "write", write)
-    run = begin(tmp_path, checkpoint_every=0.001)
-    steps_until(run, lambda: run.writer and run.writer.outage)
+    run = begin(tmp_path, checkpoint_every=1000)
+    run.made_step(1, asked=run.asked)
     assert run.writer
+    run.writer.save(partial(snapshot, run))
+    wait_until(lambda: run.writer and run.writer.outage)
     run.writer.close()
 
     assert disk.writes

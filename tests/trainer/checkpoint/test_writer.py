@@ -203,12 +203,12 @@ def test_rank_0_waits_for_the_others_longer_than_it_wrote_itself(
     disk.may_go_on.clear()
     run = begin(tmp_path, checkpoint_every=0.001)
     steps_until(run, lambda: disk.writes)
-    time.sleep(0.2)
+    time.sleep(0.05)
     disk.may_go_on.set()
 
     wait_until(lambda: waited.called)
 
-    assert waited.call_args.kwargs["seconds"] >= writer.SECONDS_FOR_OTHERS + 0.2
+    assert waited.call_args.kwargs["seconds"] >= writer.SECONDS_FOR_OTHERS + 0.05
 
 
 def test_process_that_fails_does_not_wait_for_its_writer(tmp_path: Path) -> None:
