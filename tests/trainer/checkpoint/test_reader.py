@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from distrain_trainer.checkpoint.buffer import Buffer
 from distrain_trainer.checkpoint.files import Checkpoint
 from distrain_trainer.checkpoint.layout import Part
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest
-from distrain_trainer.errors import CheckpointError
+from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import FolderStore, open_store
 from tests.trainer.fixtures.counter_run import Counter, begin, save_step
 
@@ -198,6 +200,7 @@ def test_header_that_is_longer_than_usual_is_read_whole(monkeypatch: pytest.Monk
         pytest.param([8, 8, 8, 8], 2, [[0, 1], [2, 3]], id="as-many-each"),
         pytest.param([80, 8, 8, 8], 2, [[0], [1, 2, 3]], id="as-many-bytes"),
         pytest.param([8, 8], 1, [[0, 1]], id="alone"),
+        pytest.param([2, 2], 2, [[0], [1]], id="small-ones"),
     ],
 )
 def test_files_are_shared_out_in_their_order(sizes: list[int], ranks: int, expected: list[list[int]]) -> None:
@@ -206,3 +209,40 @@ def test_files_are_shared_out_in_their_order(sizes: list[int], ranks: int, expec
     found = reader.shares(parts, ranks)
 
     assert [[int(part.file) for part in share] for share in found] == expected
+
+
+def test_missing_file_ends_all_other_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "PIECE", 100)
+    monkeypatch.setattr(reader, "READS", 1)
+    saved(tmp_path, 1000)
+    pieces, original = list[int](), FolderStore.read_into
+
+    def read_into(store: FolderStore, name: str, place: memoryview, *, start: int = 0) -> int:
+        if start:
+            pieces.append(start)
+            time.sleep(0.02)
+            raise MissingError(name)
+        return original(store, name, place, start=start)
+
+    monkeypatch.setattr(FolderStore, "read_into", read_into)
+    before = {*readers()}
+
+    assert begin(tmp_path, Counter(1000)).position.step == 0
+
+    assert len(pieces) < 40
+    assert {*readers()} == before
+
+
+def readers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
+
+
+def test_only_older_checkpoints_of_the_run_are_candidates(tmp_path: Path) -> None:
+    for name in ("1-10", "1-20", "2-5", "2-10", "2-15", "3-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").touch()
+    store = open_store(str(tmp_path), value="checkpoint.uri")
+
+    # The run began anew in generation 2.
+    assert [*reader._candidates(store, "2-10", 2)] == ["2-10", "2-5"]
+    assert [*reader._candidates(store, "2-10", 1)] == ["2-10", "2-5", "1-20", "1-10"]

@@ -10,6 +10,7 @@ import json
 import lzma
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -364,3 +365,9 @@ def test_shards_without_any_sample_are_refused(tmp_path: Path, counted: bool) ->
 
 def test_span_of_a_shard_without_offsets_is_a_share_of_its_file() -> None:
     assert span_of(Shard("1.tar", 8), 1, 5) == Span("1.tar", share=0.75)
+
+
+def test_shuffle_buffer_takes_128_mib() -> None:
+    store = Mock(stat=Mock(return_value=(1000 * 2 * 1024**2, "tag")))
+
+    assert shards.shuffle_buffer_for(store, Shard("1.tar", 1000)) == 64
