@@ -1,7 +1,8 @@
 """Read a Kubernetes cluster. The docstring of each method that changes the cluster says so first.
 
-Only code that changes releases calls these methods. All other methods change nothing: their POST requests only ask the
-API server about the user's name and rights. Responses are decoded with msgspec directly into the structs of `kube`.
+Only the package `release` and `progress.hostfile` call these methods. All other methods change nothing: their POST
+requests only ask the API server about the user's name and rights. Responses are decoded with msgspec directly into the
+structs of `kube`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run Helm without pyhelm3, for what pyhelm3 cannot do. All other Helm commands run with pyhelm3 in releases.py.
+"""Run Helm without pyhelm3, for what pyhelm3 cannot do. Most other Helm commands run with pyhelm3 in releases.py.
 
 pyhelm3 cannot start Helm at once, because importing pyhelm3 takes longer than rendering the chart with Helm. pyhelm3
 also cannot give Helm its own process group. If Helm were in the plugin's group, Ctrl-C in a terminal would end Helm in

@@ -1,4 +1,4 @@
-"""Define Kubernetes objects as typed structs, and decode the API server's JSON and protobuf."""
+"""Define Kubernetes objects as typed structs, and decode the API server's JSON."""
 
 from distrain.kube.node import Node, NodeImages, NodeStatus, Taint
 from distrain.kube.objects import (
