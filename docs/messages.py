@@ -22,7 +22,9 @@ HEAD = """# Messages
 
 This page lists the messages with which a command, an installation or a run of distrain ends. Search the page for words
 of your message; `…` stands for names and numbers. The first column says what is wrong, the second what to do. Some
-messages combine parts that never occur together. [troubleshooting.md](troubleshooting.md) starts from symptoms, and
+messages combine parts that never occur together. Three sections list lines after which the command or the run goes on:
+"Lines beside an answer", "Lines of a run that goes on" and "Lines of the pods while the run goes on". There the second
+column is only the end of the line. [troubleshooting.md](troubleshooting.md) starts from symptoms, and
 [causes.md](causes.md) lists the causes that `helm distrain status` names. `make docs` writes this page from the code.
 """
 
