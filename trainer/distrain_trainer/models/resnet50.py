@@ -3,9 +3,9 @@
 At the start, the scale of the last normalization in each residual block is 0, so that the block returns its input
 (Goyal et al. 2017, arXiv:1706.02677, section 5.1).
 
-The stride of a block is in its 3x3 convolution, as in the ResNet50 of common training benchmarks. Keras and Gluon add
-biases to convolutions before batch normalization, which gives 26,560 (Keras) and 18,880 (Gluon) more parameters than
-published.
+With PyTorch, the stride of a block is in its 3x3 convolution, as in the ResNet50 of common training benchmarks. In
+Keras' and Gluon's models, the stride is in the first 1x1 convolution. Keras and Gluon also add biases to convolutions
+before batch normalization, which gives 26,560 (Keras) and 18,880 (Gluon) more parameters than published.
 """
 
 from __future__ import annotations

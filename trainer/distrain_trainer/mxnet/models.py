@@ -1,7 +1,6 @@
 """Build models for MXNet.
 
-Build models for MXNet. Each model is a Gluon block. The block maps images (values from 0 to 1, channels first) to one
-logit per class.
+Each model is a Gluon block. The block maps images (values from 0 to 1, channels first) to one logit per class.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Build models for PyTorch.
 
-Build models for PyTorch. A model maps images (values from 0 to 1, channels first) to one logit per class.
+A model maps images (values from 0 to 1, channels first) to one logit per class.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 VERSION = 1
 # Maximum size of a record in bytes.
 LIMIT = 1_000_000
-# For each event, the maximum number of its lines that are kept.
+# For each event, the maximum number of its lines that are kept, besides the newest line.
 KEPT = {"step": 2000, "checkpoint": 500}
 KEPT_OF_OTHERS = 200
 # Texts that are longer than LONGEST_TEXT characters are cut, to keep lines short.

@@ -1,6 +1,6 @@
-"""Build models for TensorFlow.
+"""Build Keras models for TensorFlow.
 
-Build models for Keras. A model maps images (values from 0 to 1) to one logit per class.
+A model maps images (values from 0 to 1) to one logit per class.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The optimizers of TensorFlow's Horovod program. Keras 2.15 lacks LARS and LAMB, so this module defines them."""
+"""Define the optimizers of TensorFlow's Horovod program, and the weight decay of all TensorFlow programs.
+
+Keras 2.15 lacks LARS and LAMB, so this module defines them.
+"""
 
 from __future__ import annotations
 
