@@ -7,7 +7,6 @@ folder. The hash does not include the folder's path.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.locking import locked
 from lab.paths import CACHE_DIR
 
 MODULES = Path(__file__).parent / "go"
@@ -117,10 +117,8 @@ def binary(name: str) -> Path:
     """
     program, target = PROGRAMS[name], _target(name)
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
         # Another process may be building the same program.
-        with target.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(target.with_suffix(".lock")):
             if not target.exists():
                 _build(program, target)
     return target

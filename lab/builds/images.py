@@ -9,7 +9,6 @@ In the build, pip trusts the CA certificates that this machine trusts, or those 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ import yaml
 from lab.builds import buildah, debian, docker_archive
 from lab.builds.containers import run_in_image
 from lab.errors import LabError
+from lab.locking import locked
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart's default image tag is its appVersion.
@@ -166,16 +166,12 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
     return Image(reference, archive)
 
 
-@contextmanager
-def _lock() -> Iterator[None]:
+def _lock() -> AbstractContextManager[None]:
     """Let only one process build at a time.
 
     Otherwise two processes would write the same archive, and remove each other's containers.
     """
-    ARCHIVES.mkdir(parents=True, exist_ok=True)
-    with (ARCHIVES / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locked(ARCHIVES / "lock")
 
 
 def _remove_old(name: str, keep: int = 2) -> None:

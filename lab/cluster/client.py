@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 from typing import Any
 
@@ -12,6 +11,7 @@ from lab.builds import images
 from lab.builds.golang import binary
 from lab.cluster import components, namespaces
 from lab.errors import LabError
+from lab.locking import locked
 from lab.paths import KUBECONFIG, STATE_DIR
 
 # The old image gets this name while the new image takes over the old name.
@@ -34,8 +34,7 @@ def apply(*objects: dict[str, Any]) -> None:
 def load_image(image: images.Image) -> None:
     """Import an image into the node, unless the node has already imported this archive."""
     # If two processes imported at once, one could remove the name FORMER while the other needs it.
-    with (STATE_DIR / "images.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(STATE_DIR / "images.lock"):
         _import(image)
 
 

@@ -1,4 +1,5 @@
 """Install, upgrade and follow releases.
 
-No other package changes a cluster, except that `progress.hostfile` annotates the launcher's pod after a rescale.
+Only this package changes a cluster, with one exception: after a rescale, `progress.hostfile` annotates the
+launcher's pod.
 """

@@ -1,4 +1,4 @@
-"""Test that the lab's images stay intact, whatever changes their files and however many processes load them."""
+"""Test that an image is built anew after its files have changed, and that two processes can load it at a time."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def tab(browser: Browser, **options: Any) -> Iterator[Page]:
-    """Open an empty page in a session of its own. `options` are those of Browser.new_context."""
+    """Open an empty page in a new browser context. `options` are the arguments of Browser.new_context."""
     context = browser.new_context(**options)
     context.set_default_timeout(LONGEST_MS)
     yield context.new_page()

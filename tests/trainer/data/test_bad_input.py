@@ -22,8 +22,8 @@ from lab.datasets.pictures import add, encode, numbered, write_image_folder, wri
 from tests.trainer.fixtures.datasets import config_of, epoch_of, go_through, numbers_in
 
 SIZES = (9, 6, 8)
-# A program that reads all samples of the shards in a folder. It prints the number of samples, and the highest number of
-# bytes that Python's objects occupied at any time.
+# A program that reads all samples of the shards in a folder. It prints the number of samples, and the peak memory
+# of Python's objects in bytes.
 READ = """
 import sys, tracemalloc
 import numpy as np

@@ -12,6 +12,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, SampleCount, count_steps, train_batches
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.data.sampler import Segment, part_of_epoch
+from tests.trainer.fixtures.counter_run import DATASET
 
 SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (samples // 3, 0, samples - samples // 3)}
 
@@ -123,16 +124,13 @@ def test_samples_before_a_step_of_synthetic_data_are_whole_batches() -> None:
 
 
 def test_run_past_its_epochs_makes_no_step() -> None:
-    dataset = Dataset(Arrays(np.zeros((50, 4, 4, 1), dtype=np.uint8), np.zeros(50, dtype=np.int64)), None, classes=1)
-    start = Position(13, 2 * 50 + 5, (Segment(1, 5, 1),))
+    start = Position(13, 2 * len(DATASET.train) + 5, (Segment(1, 5, 1),))
 
-    assert count_steps(Config(data="/data", epochs=2, batch_size=5), dataset, ranks=1, start=start) == 13
+    assert count_steps(Config(data="/data", epochs=2, batch_size=5), DATASET, ranks=1, start=start) == 13
 
 
 def test_number_of_steps_in_the_values_is_that_of_the_run() -> None:
-    dataset = Dataset(Arrays(np.zeros((50, 4, 4, 1), dtype=np.uint8), np.zeros(50, dtype=np.int64)), None, classes=1)
-
-    assert count_steps(Config(data="/data", steps=77, batch_size=5), dataset, ranks=2) == 77
+    assert count_steps(Config(data="/data", steps=77, batch_size=5), DATASET, ranks=2) == 77
 
 
 def test_synthetic_data_has_no_epoch_that_ends() -> None:
