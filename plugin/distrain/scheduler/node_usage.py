@@ -97,7 +97,7 @@ def usage_of(
     for pod in pods:
         node, kind = pod.node_name, pod.kind
         if release and _is_own(pod, job.namespace, release):
-            adding.usage.taken.freed |= job.attach_limits.volumes_of(pod) if job.attach_limits.limits else set()
+            adding.usage.taken.freed |= job.attach_limits.volumes_of(pod)
             continue
         alike[node, kind] += 1
         if adding.reads_each_pod or kind.anti_affinity:

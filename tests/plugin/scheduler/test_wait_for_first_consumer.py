@@ -6,6 +6,7 @@ import pytest
 
 from distrain.solver.problem import Affinity
 from tests.plugin.check.judging import chart_job, examined, judged
+from tests.plugin.check.volumes.test_own_claims import ONE_GIB
 from tests.plugin.check.volumes.test_volume_claims import DELAYED, NODES, ZONE, _claim, _using, _volume
 from tests.plugin.objects import Object, node, pod
 
@@ -14,6 +15,7 @@ BY_ZONE_OR_RACK = [*BY_ZONE, {"matchLabelExpressions": [{"key": "rack", "values"
 MADE = {**DELAYED, "provisioner": "disk"}
 KEPT = {**DELAYED, "provisioner": "kubernetes.io/no-provisioner"}
 LATE: Object = {"storageClassName": "late"}
+ROOM: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
 
 
 def test_pods_follow_the_first_one_into_its_zone() -> None:
@@ -61,6 +63,21 @@ def test_claims_that_may_take_the_same_volume_leave_it_open() -> None:
     answer = judged(chart_job(workers=1, worker=worker, launcher=launcher), NODES, others=others)
 
     assert (answer.verdict, answer.undecided) == ("depends", True)
+
+
+def test_own_claims_of_two_roles_are_not_one_claim_because_they_have_one_name() -> None:
+    def scratch(storage_class: str) -> Object:
+        spec = {**ONE_GIB, "storageClassName": storage_class}
+        return {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
+
+    other = {**KEPT, "metadata": {"name": "other"}}
+    volumes = [_volume(name, zones=("1",), storageClassName=name, **ROOM) for name in ("late", "other")]
+
+    answer = judged(
+        chart_job(workers=1, worker=scratch("late"), launcher=scratch("other")), NODES, others=[KEPT, other, *volumes]
+    )
+
+    assert answer.verdict == "fits"
 
 
 def test_affinity_of_its_own_leaves_a_tied_role_open() -> None:

@@ -18,6 +18,9 @@ from tests.trainer.fixtures.ranks import in_threads
 
 __all__ = ["in_threads"]
 
+# A write of a test takes milliseconds. Some tests let a write hang for ever.
+SECONDS_FOR_A_WRITE = 1.0
+
 
 @pytest.fixture(autouse=True)
 def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -39,9 +42,9 @@ def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def writers_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """At the end of a test, stop the writers that it has started.
+    """At the end of a test, stop the writers that it has started, and wait for their last write.
 
-    Otherwise a writer that has failed would continue to retry during later tests.
+    Otherwise they would still write, or retry, while later tests patch the functions that they call.
     """
     begun, original = list[Writer](), Writer.__init__
 
@@ -55,6 +58,8 @@ def writers_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with each._change:
             each._is_closed = True
             each._change.notify_all()
+    for each in begun:
+        each._thread.join(SECONDS_FOR_A_WRITE)
 
 
 @pytest.fixture
@@ -70,7 +75,9 @@ def without_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     monkeypatch.setattr(writer, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.04)
-    return Disk(tmp_path, monkeypatch)
+    disk = Disk(tmp_path, monkeypatch)
+    yield disk
+    disk.may_go_on.set()

@@ -13,6 +13,7 @@ from distrain.check.explain import why
 from distrain.check.live_cluster import check
 from distrain.check.report import Report
 from distrain.scheduler.messages import TOO_MANY_VOLUMES
+from distrain.scheduler.node_volume_limits import Attached, AttachLimits, VolumeNeeds
 from tests.plugin.check.judging import examined, job_of, judged
 from tests.plugin.check.volumes.test_own_claims import ONE_GIB
 from tests.plugin.fake_api import FakeApi
@@ -93,6 +94,13 @@ def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict
     volume["spec"]["csi"]["driver"] = "csi.other"
 
     assert _answer(web, volume, *([claim] if left else []), limit=0).verdict == verdict
+
+
+def test_role_without_pods_needs_no_volume() -> None:
+    data = frozenset({("csi.disk", "data")})
+    needs = {"worker": VolumeNeeds(4, own={"csi.disk": 1}), "server": VolumeNeeds(0, shared=data)}
+
+    assert [*AttachLimits({"csi.disk": {"a": 4}}, needs).contested("a", Attached())] == []
 
 
 def test_driver_without_a_limit_attaches_any_number() -> None:
