@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distrain_trainer.loop.watchdog import Watchdog
 from lab.builds.trainer import run_trainer
 from lab.datasets.digits import write_digits
 from lab.waiting import free_port
 from tests.matrix import leave_each_to_one
+from tests.trainer.fixtures.left_threads import ended_threads
+
+__all__ = ["ended_threads"]
 
 DIGITS_IN_IMAGE = "/data/digits"
 # Without these variables, programs print warnings: torchrun warns that it sets one thread per rank, and gloo that it
@@ -218,25 +220,6 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
     assert run.stderr.startswith("distrain: ")
     assert run.stderr.count("Traceback") == (1 if by_torchrun else 0)
     assert not by_torchrun or f"  traceback : {lines[0]}\n" in run.stderr
-
-
-@pytest.fixture(autouse=True)
-def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """After a test, stop the watchdogs that it has started.
-
-    Otherwise one of them would end this process minutes later.
-    """
-    started: list[Watchdog] = []
-    start = Watchdog.start
-
-    def noted(watchdog: Watchdog) -> None:
-        started.append(watchdog)
-        start(watchdog)
-
-    monkeypatch.setattr(Watchdog, "start", noted)
-    yield
-    for watchdog in started:
-        watchdog.stop()
 
 
 @pytest.hookimpl(tryfirst=True)  # Run this hook before pytest deselects tests by their marks.

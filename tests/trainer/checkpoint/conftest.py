@@ -4,62 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint import writer
-from distrain_trainer.checkpoint.lease import Lease
-from distrain_trainer.checkpoint.writer import Writer
-from tests.trainer.fixtures.disk import Disk
+from tests.trainer.fixtures.disk import Disk, let_go
 from tests.trainer.fixtures.ranks import in_threads
 
 __all__ = ["in_threads"]
-
-# A write of a test takes milliseconds. Some tests let a write hang for ever.
-SECONDS_FOR_A_WRITE = 1.0
-
-
-@pytest.fixture(autouse=True)
-def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """At the end of a test, stop the heartbeats that it has started.
-
-    Otherwise dozens of these fast heartbeats would still run during later tests.
-    """
-    begun, beat = list[Lease](), Lease.beat
-
-    def noted(lease: Lease) -> None:
-        begun.append(lease)
-        beat(lease)
-
-    monkeypatch.setattr(Lease, "beat", noted)
-    yield
-    for lease in begun:
-        lease._ended.set()
-
-
-@pytest.fixture(autouse=True)
-def writers_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """At the end of a test, stop the writers that it has started, and wait for their last write.
-
-    Otherwise they would still write, or retry, while later tests patch the functions that they call.
-    """
-    begun, original = list[Writer](), Writer.__init__
-
-    def noted(writer: Writer, *arguments: Any, **named: Any) -> None:
-        original(writer, *arguments, **named)
-        begun.append(writer)
-
-    monkeypatch.setattr(Writer, "__init__", noted)
-    yield
-    for each in begun:
-        with each._change:
-            each._is_closed = True
-            each._change.notify_all()
-    for each in begun:
-        each._thread.join(SECONDS_FOR_A_WRITE)
 
 
 @pytest.fixture
@@ -81,3 +35,10 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk = Disk(tmp_path, monkeypatch)
     yield disk
     disk.may_go_on.set()
+
+
+@pytest.fixture
+def hangs_end(tmp_path: Path) -> Iterator[None]:
+    """After a test whose calls hang, let them return, so that their threads end."""
+    yield
+    let_go(tmp_path)

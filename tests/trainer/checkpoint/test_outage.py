@@ -20,7 +20,7 @@ from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import FolderStore
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
-from tests.trainer.fixtures.disk import FULL, Disk, fill, hang, steps_until, wait_until
+from tests.trainer.fixtures.disk import FULL, Disk, fill, hang, hang_at, steps_until, wait_until
 from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
@@ -86,6 +86,7 @@ def test_run_that_cannot_be_saved_for_too_long_ends_so_that_it_starts_again(disk
     assert raised.value.exit_code == 1
 
 
+@pytest.mark.usefixtures("hangs_end")
 def test_run_whose_write_never_returns_ends_so_that_it_starts_again(tmp_path: Path) -> None:
     run = begin(tmp_path, checkpoint_every=0.001)
     hang(tmp_path)
@@ -103,15 +104,18 @@ def test_run_whose_write_never_returns_ends_so_that_it_starts_again(tmp_path: Pa
 
 
 def test_write_of_head_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    may_return, original = threading.Event(), FolderStore.write_if
+    hangs, may_return, original = threading.Event(), threading.Event(), FolderStore.write_if
 
     def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
         if b'"checkpoint": "1-' in content:
+            hangs.set()
             may_return.wait(60)
         return original(store, name, content, tag)
 
     monkeypatch.setattr(FolderStore, "write_if", write_if)
-    run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2)
+    run = begin(tmp_path, checkpoint_every=0.001)
+    steps_until(run, hangs.is_set)
+    run.config = replace(run.config, checkpoint_max_age=0.2)
 
     with pytest.raises(UnavailableError, match=r"\(writing \S+/HEAD has not returned"):
         steps_until(run, lambda: False)
@@ -119,6 +123,7 @@ def test_write_of_head_that_never_returns_is_named(tmp_path: Path, monkeypatch: 
     may_return.set()
 
 
+@pytest.mark.usefixtures("hangs_end")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, tmp_path: Path) -> None:
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
@@ -132,14 +137,14 @@ def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, 
         run.finish()
 
 
+@pytest.mark.usefixtures("hangs_end")
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path: Path) -> None:
     run = begin(tmp_path)
     save_step(run)
     run.config = replace(run.config, checkpoint_max_age=0.2)
     (tmp_path / "HEAD").rename(tmp_path / "HEAD of before")
-    # Opening a named pipe that nobody writes to blocks, so this call hangs.
-    os.mkfifo(tmp_path / "HEAD")
+    hang_at(tmp_path / "HEAD")
 
     if is_stopped:
         assert run.writer

@@ -220,7 +220,7 @@ def test_missing_file_ends_all_other_reads(tmp_path: Path, monkeypatch: pytest.M
     def read_into(store: FolderStore, name: str, place: memoryview, *, start: int = 0) -> int:
         if start:
             pieces.append(start)
-            time.sleep(0.02)
+            time.sleep(0.2)
             raise MissingError(name)
         return original(store, name, place, start=start)
 

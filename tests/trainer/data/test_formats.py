@@ -235,7 +235,7 @@ def test_threads_end_with_the_batches(tmp_path: Path) -> None:
 
     assert started
     for thread in started:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in started)
 
 

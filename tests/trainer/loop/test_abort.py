@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def port() -> str:
 
 def start(code: str, port: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(distrain_trainer.__file__).parents[1])}
-    return subprocess.Popen([sys.executable, "-c", code, port], env=environment, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", code, port]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_process_that_is_killed_ends_the_scheduler_and_all_others(port: str) -> None:
@@ -71,10 +73,13 @@ def test_process_that_says_goodbye_ends_nobody(port: str) -> None:
 
 
 def test_stranger_ends_nobody(port: str) -> None:
-    scheduler = start(SCHEDULER + "print('holds', file=sys.stderr, flush=True); time.sleep(2); line.leave()", port)
+    scheduler = start(SCHEDULER + "print('holds', file=sys.stderr, flush=True); sys.stdin.read(); line.leave()", port)
     assert scheduler.stderr is not None
+    assert scheduler.stdin is not None
     scheduler.stderr.readline()
 
     socket.create_connection(("localhost", int(port))).close()
 
+    time.sleep(1)  # If it ended because of the stranger, it would do so by now.
+    scheduler.stdin.close()
     assert scheduler.wait(60) == 0

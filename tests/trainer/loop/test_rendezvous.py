@@ -14,19 +14,15 @@ from lab.waiting import free_port
 
 
 def test_processes_meet_once_the_last_one_listens() -> None:
-    early, port = socket.create_server(("127.0.0.1", 0)), free_port()
-    first, second = f"127.0.0.1:{early.getsockname()[1]}", f"127.0.0.1:{port}"
-    begun, started = time.monotonic(), []
+    with socket.create_server(("127.0.0.1", 0)) as early, socket.socket() as late:
+        late.bind(("127.0.0.1", 0))  # Until this socket listens, connections to it are refused.
+        first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in (early, late))
+        begun = time.monotonic()
+        threading.Timer(1, late.listen).start()
 
-    def start_late() -> None:
-        started.append(socket.create_server(("127.0.0.1", port)))
+        rendezvous.wait_until_listening({"worker 0": first, "ps 0": second})
 
-    threading.Timer(1, start_late).start()
-    rendezvous.wait_until_listening({"worker 0": first, "ps 0": second})
-
-    assert time.monotonic() - begun >= 1
-    for server in (early, *started):
-        server.close()
+        assert time.monotonic() - begun >= 1
 
 
 def test_process_that_never_starts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

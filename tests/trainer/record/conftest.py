@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from distrain_trainer import errors
 from tests.trainer.storage.conftest import bucket, s3_in_environment
 
 __all__ = ["bucket", "s3_in_environment"]
 
 
 @pytest.fixture(autouse=True)
-def written_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distrain_trainer.record.background.SECONDS_BETWEEN_WRITES", 0.01)
     monkeypatch.setattr("distrain_trainer.record.record.SECONDS_FOR_LAST", 60.0)
-    yield
-    errors.AT_END.clear()

@@ -253,8 +253,9 @@ def test_lines_that_come_and_are_thinned_during_a_write_are_written_later(
     during = iter(range(200))
 
     def write(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
-        for number in during:
-            record.add("step", step=number)
+        if store.uri == str(tmp_path):  # A run of another test may write HEAD meanwhile.
+            for number in during:
+                record.add("step", step=number)
         return write_if(store, name, content, tag)
 
     monkeypatch.setattr(FolderStore, "write_if", write)

@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -143,14 +144,16 @@ def test_body_that_breaks_off_after_a_few_bytes_is_read_all_the_same(unsteady: t
     assert open_store("s3://data/set", value="data.uri").read("a.gz") == unsteady.content
 
 
-def test_object_that_is_written_anew_while_it_is_read_is_read_whole(unsteady: type[Unsteady]) -> None:
-    def cut_and_change() -> int | None:
-        if unsteady.content[:1] == b"!":
-            return None
-        threading.Timer(0, lambda: setattr(unsteady, "content", b"!" * 1_000_000)).start()
-        return 300_000
+def cut_and_change(unsteady: type[Unsteady]) -> int | None:
+    """Break the first answer off after 300,000 bytes. At the next request, the object has another content."""
+    if unsteady.asked:
+        unsteady.content = b"!" * 1_000_000
+        return None
+    return 300_000
 
-    unsteady.happens = staticmethod(cut_and_change)
+
+def test_object_that_is_written_anew_while_it_is_read_is_read_whole(unsteady: type[Unsteady]) -> None:
+    unsteady.happens = staticmethod(partial(cut_and_change, unsteady))
 
     assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
 
@@ -168,14 +171,7 @@ def test_server_that_heeds_no_range_mixes_nothing_up(unsteady: type[Unsteady], s
 
 def test_object_that_is_written_anew_where_no_condition_is_heeded_is_read_whole(unsteady: type[Unsteady]) -> None:
     unsteady.heeds = ("Range",)
-
-    def cut_and_change() -> int | None:
-        if unsteady.asked:
-            unsteady.content = b"!" * 1_000_000
-            return None
-        return 300_000
-
-    unsteady.happens = staticmethod(cut_and_change)
+    unsteady.happens = staticmethod(partial(cut_and_change, unsteady))
 
     assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
 
