@@ -98,8 +98,10 @@ def lab(pytestconfig: pytest.Config) -> Iterator[None]:
             if not was_up:
                 STARTED_BY_TESTS.touch()
         try:
-            for framework in ("tensorflow", "mxnet"):
-                client.load_image(images.trainer_image(framework))
+            # A test process that stops the lab holds this lock until it has started the lab again.
+            with locked("start"):
+                for framework in ("tensorflow", "mxnet"):
+                    client.load_image(images.trainer_image(framework))
             os.environ["PATH"] = f"{lifecycle.BIN_DIR}:{os.environ['PATH']}"
             os.environ["KUBECONFIG"] = str(KUBECONFIG)
             yield
@@ -129,7 +131,9 @@ def restored_lab(lab: None) -> Iterator[None]:
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
     """Install the operators that the test module names in OPERATORS.
 
-    Wait while another test process uses the lab with other operators.
+    Wait while another test process stops the lab, or uses the lab with other operators. Afterwards, no other test
+    process can stop the lab or switch its operators until the module has ended. So fixtures that load an image or
+    write to S3 request this fixture and not only `lab`.
     """
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
@@ -148,7 +152,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
 
 
 @pytest.fixture(scope="module")
-def own_image(lab: None) -> str:
+def own_image(lab_operators: operators.Operators) -> str:
     """Load an image that a user could have built, without any part of distrain, and return the image's name."""
     image = images.image_from("own-image", OWN_IMAGE)
     client.load_image(image)
@@ -161,8 +165,8 @@ def kube_config(lab_operators: operators.Operators) -> str:
     return str(KUBECONFIG)
 
 
-@pytest.fixture(scope="session")
-def all_images(lab: None) -> None:
+@pytest.fixture(scope="module")
+def all_images(lab_operators: operators.Operators) -> None:
     """Load every framework's image into the lab."""
     for framework in images.FRAMEWORKS:
         client.load_image(images.trainer_image(framework))
@@ -178,7 +182,7 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def bucket(lab: None) -> None:
+def bucket(lab_operators: operators.Operators) -> None:
     """Create the tests' bucket in the lab's S3 server."""
     s3 = lifecycle.s3_server().boto3_client()
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab ran before, so the bucket exists.
@@ -216,7 +220,10 @@ def _made_namespace(cluster: Cluster, module: pytest.Module, level: str) -> Iter
     module.stash[_NAMESPACE] = name
     lifecycle.prepare_namespace(name, SECRET, level)
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
-    yield Namespace(name, cluster)
+    made = Namespace(name, cluster)
+    # A moment later, Kubernetes itself creates a ServiceAccount and a ConfigMap in the new namespace.
+    wait_until("the objects of a new namespace", lambda: all(map(made.get, ("serviceaccounts", "configmaps"))))
+    yield made
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 

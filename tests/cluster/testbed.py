@@ -210,6 +210,11 @@ class Namespace:
         return end
 
 
+def without_run1(objects: set[str]) -> set[str]:
+    """Leave out the names of run1's objects, because Kubernetes may still be deleting those of an earlier test."""
+    return {name for name in objects if "/run1" not in name}
+
+
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
     return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)

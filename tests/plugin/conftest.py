@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -94,6 +95,17 @@ def signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def hidden_heap() -> Iterator[None]:
+    """Hide the objects of earlier tests from the garbage collector.
+
+    Otherwise, the processor time of a test would include long searches through these objects.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -172,16 +172,8 @@ def running(certificate: Path | None = None, *, client_authority: Path | None = 
 
 def make_certificate(path: Path) -> None:
     """Write a self-signed certificate for loopback, and its key, into one file."""
-    where = [
-        "-subj",
-        "/CN=127.0.0.1",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-        "-keyout",
-        str(path),
-        "-out",
-        f"{path}.crt",
-    ]
+    where = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    where += ["-keyout", str(path), "-out", f"{path}.crt"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run(["openssl", "req", "-x509", *key, *where], check=True, capture_output=True)
     with path.open("a") as both:
@@ -282,6 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Handles HTTP requests to one fake API."""
 
     api: FakeApi
+    server: _Server
     protocol_version = "HTTP/1.1"
     # Nagle's algorithm would delay each response by 40 ms: its body would wait for the acknowledgement of its headers.
     disable_nagle_algorithm = True
@@ -358,12 +351,20 @@ class _Handler(BaseHTTPRequestHandler):
         return api.spoil(path, status, body) if api.spoil else (status, body)
 
     def send_changes(self, changes: queue.Queue[Object | bytes | int | None]) -> None:
-        change = changes.get()
+        change = self.next_change(changes)
         self.start_chunks(change if isinstance(change, int) else 200)
         while isinstance(change, dict | bytes):
             self.send_chunk((change if isinstance(change, bytes) else json.dumps(change).encode()) + b"\n")
-            change = changes.get()
+            change = self.next_change(changes)
         self.wfile.write(b"0\r\n\r\n")
+
+    def next_change(self, changes: queue.Queue[Object | bytes | int | None]) -> Object | bytes | int | None:
+        """Return the next change, or None once the server has been closed, so that this thread ends."""
+        while self.server.fileno() != -1:
+            with suppress(queue.Empty):
+                return changes.get(timeout=0.5)
+        self.close_connection = True
+        return None
 
     def send_parts(self, parts: Iterator[bytes]) -> None:
         first = next(parts, b"")

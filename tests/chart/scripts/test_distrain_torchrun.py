@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import array
 import fcntl
+import signal
 import socket
 import subprocess
 import sys
 import termios
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lab.waiting import wait_until
+from tests import signal_masks
 from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
 from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
@@ -156,15 +158,17 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
 
 def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(bench: Bench) -> None:
     # Nobody reads the pod's log here, so the pipe is full and the script blocks while it writes a line. SIGTERM arrives
-    # before the script has read the program's next line.
-    lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
-    process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
+    # before the script has read the program's next line. `cat` writes the two lines of the file `next` at once, so
+    # the script also reads them at once.
+    lines = "printf '%060000d\\n' 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1 >next; sleep 1; cat next"
+    process = bench.start(f"trap 'touch told; exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
     wait_until("both are written", (bench.folder / "written").exists, seconds=60)
     # The first long line leaves less than 6,000 bytes of the pipe free. The script has begun to write the second one.
     wait_until("the script is blocked", lambda: unread_bytes(process) > 61_000, seconds=60)
 
     process.terminate()
-    time.sleep(0.5)
+    # The script passes SIGTERM on while it is blocked. Only then may the test read the output.
+    wait_until("the program is told to stop", (bench.folder / "told").exists, seconds=60)
     process.communicate(timeout=300)
 
     assert bench.cause == "distrain: stopped by SIGTERM"
@@ -199,6 +203,8 @@ def test_lost_torchrun_is_started_again(bench: Bench) -> None:
 
 def test_meeting_point_without_an_address_is_waited_for(bench: Bench) -> None:
     process = bench.start("echo training", PET_RDZV_ENDPOINT="worker-0.invalid:23456")
+    handles_sigterm = partial(signal_masks.contains, "SigCgt", signal.SIGTERM, process.pid)
+    wait_until("the script has started", handles_sigterm, seconds=60)
 
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)

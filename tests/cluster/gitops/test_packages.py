@@ -14,6 +14,7 @@ import yaml
 from lab import registry
 from lab.builds import package
 from lab.cluster import client
+from lab.cluster.operators import Operators
 from lab.gitops import argocd
 from lab.gitops.git import Repository
 from lab.registry import USER, Registry
@@ -35,7 +36,9 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(lab: None, chart: Path, helm4: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+def server(
+    lab_operators: Operators, chart: Path, helm4: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Registry]:
     """Serve the chart from a registry that has TLS and requires a login."""
     with registry.serve_on_lab(tmp_path_factory.mktemp("registry")) as served:
         user = User(helm4, tmp_path_factory.mktemp("home"), served)

@@ -13,6 +13,7 @@ import pytest
 
 from lab.builds import images
 from lab.cluster import client, faults
+from lab.cluster.operators import Operators
 from lab.paths import CHART
 from tests.cluster.runs_of_kinds import KINDS, Kind, install, rescale, uids, wait_for_ranks
 from tests.cluster.testbed import VALUES, Namespace, settings
@@ -35,7 +36,7 @@ LEARNING = {
 
 
 @pytest.fixture(scope="module")
-def stock_image(lab: None) -> str:
+def stock_image(lab_operators: Operators) -> str:
     image = images.image_on("stock-pytorch", DOCKERFILE, "pytorch")
     client.load_image(image)
     return image.reference

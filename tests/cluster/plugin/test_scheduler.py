@@ -109,7 +109,7 @@ def check(tmp_path: Path, module_namespace: Namespace, capsys: pytest.CaptureFix
 def test_check_predicts_what_the_scheduler_does(
     module_namespace: Namespace, nodes: FakeNodes, tmp_path: Path, check: Check, gangs: int
 ) -> None:
-    lab = Lab(module_namespace)
+    lab = Lab(module_namespace, nodes)
     snapshot = str(tmp_path / "cluster.json")
     found = []
     for seed in range(gangs):
@@ -118,7 +118,7 @@ def test_check_predicts_what_the_scheduler_does(
         cli.run(["snapshot", "-o", snapshot, "--force"])
         live = check(gang)
         assert _comparable(check(gang, f"--snapshot={snapshot}"), live) == _comparable(live, live), seed
-        placed = lab.places(gang, seconds=20 if live["verdict"] == "fits" else 0)
+        placed = lab.places(gang, seconds=120 if live["verdict"] == "fits" else 0)
         found.append((live["verdict"], placed))
         # Pods that were placed keep their resources, so later gangs find less free capacity. After a gang that found no
         # place, and after every third gang, the test deletes all pods.
@@ -152,11 +152,12 @@ class Lab:
     The tests send requests directly to its API server, because starting kubectl for each one would be slow.
     """
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, nodes: FakeNodes) -> None:
         api = namespace.cluster.kube_client
         assert api is not None
         self.namespace = namespace.name
         self._api: HTTPClient = api
+        self._nodes = nodes
 
     def places(self, gang: list[Object], *, seconds: float) -> bool:
         """Create the gang, and return whether all its pods get a node within the time limit.
@@ -170,11 +171,12 @@ class Lab:
         deadline = time.monotonic() + seconds
 
         def decided() -> bool:
+            self._nodes.keep_alive()
             pods = self._pods(names)
             tried = len(pods) == expected and all("conditions" in pod["status"] for pod in pods)
             return tried and (time.monotonic() > deadline or all(map(_has_node, pods)))
 
-        wait_until("the scheduler's answer", decided, seconds=seconds + 30)
+        wait_until("the scheduler's answer", decided, seconds=seconds + 180)
         return all(map(_has_node, self._pods(names)))
 
     def clear(self) -> None:

@@ -11,7 +11,7 @@ import time
 from lab.cluster import client
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
-from tests.cluster.testbed import Namespace, settings
+from tests.cluster.testbed import Namespace, settings, without_run1
 from tests.cluster.training import MXNET, SLOW, wait_for_step
 
 # The run trains long enough for the tests to upgrade it while it trains.
@@ -56,7 +56,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 
 
 def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace) -> None:
-    before = _objects(namespace)
+    before = without_run1(_objects(namespace))
 
     # No registry listens at this address, so pulling the image fails at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
@@ -69,14 +69,18 @@ def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace
 
 
 def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Namespace) -> None:
-    before = _objects(namespace)
+    before = without_run1(_objects(namespace))
     code, seconds = _interrupted(namespace, after=300)
     assert code == 0
 
     moments = [seconds * (part + 0.5) / TRIES for part in range(TRIES)]
     codes = [_interrupted(namespace, after=moment)[0] for moment in moments]
+    # An installation that ended before the signal exits with 0, and its release is complete. If the machine was busy
+    # during the measured installation, even the first signal may come too late.
+    while codes[0] == 0 and moments[0] > 0.01:
+        moments[0] /= 2
+        codes[0], _ = _interrupted(namespace, after=moments[0])
 
-    # An installation that ended before the signal exits with 0, and its release is complete.
     assert codes[0] == 130
     assert set(codes) <= {0, 130}
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, pause=0.5)

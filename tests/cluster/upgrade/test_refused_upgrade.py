@@ -9,7 +9,7 @@ import pytest
 from lab.cluster import client
 from lab.paths import CHART
 from lab.waiting import wait_until
-from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.cluster.testbed import VALUES, Namespace, settings, without_run1
 from tests.cluster.upgrade.syncing import sync
 from tests.matrix import one_of
 
@@ -71,7 +71,7 @@ def _wait_for_workers(namespace: Namespace) -> None:
 def test_running_job_stays_whatever_follows_and_goes_with_its_release(
     namespace: Namespace, helm: Path, form: dict[str, str], kind: str, images_of: None
 ) -> None:
-    before = _objects(namespace)
+    before = without_run1(_objects(namespace))
     _helm(namespace, helm, "install", *RUN, *settings({**SLEEPS, **form}))
     _wait_for_workers(namespace)
     running = _uids(namespace, kind)

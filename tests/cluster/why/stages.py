@@ -91,9 +91,11 @@ def full_node(namespace: Namespace) -> Iterator[Values]:
     security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     spec = {"containers": [container], "securityContext": security, "terminationGracePeriodSeconds": 0}
     client.apply(of_namespace("Pod", "other", spec=spec)(namespace.name))
-    wait_until("the other pod", lambda: "other" in namespace.running_pods(), seconds=120)
-    yield {}
-    client.kubectl("-n", namespace.name, "delete", "pod", "other", "--wait")
+    try:
+        wait_until("the other pod", lambda: "other" in namespace.running_pods(), seconds=120)
+        yield {}
+    finally:
+        client.kubectl("-n", namespace.name, "delete", "pod", "other", "--wait")
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 
 PODS = "/api/v1/namespaces/team/pods"
+Begin = Callable[[], tuple[Watch[kube.Pod], threading.Event]]
 
 
 @pytest.fixture
@@ -32,15 +34,27 @@ def _pod(name: str, phase: str = "Running", version: str = "7") -> Object:
     return {"metadata": {"name": name, "uid": name, "resourceVersion": version}, "status": {"phase": phase}}
 
 
-def _begin(cluster: Cluster) -> tuple[Watch[kube.Pod], threading.Event]:
-    changed = threading.Event()
-    return cluster.watch(PODS, kube.Pod, "pods", changed, labelSelector="a=b"), changed
+@pytest.fixture
+def begin(cluster: Cluster) -> Iterator[Begin]:
+    """Return a function that begins a watch of the pods. It returns the watch, and the event that tells each change.
+
+    Every watch is closed at the end of the test. Otherwise, its thread would send requests during later tests.
+    """
+    with contextlib.ExitStack() as ends:
+
+        def begin() -> tuple[Watch[kube.Pod], threading.Event]:
+            changed = threading.Event()
+            found = cluster.watch(PODS, kube.Pod, "pods", changed, labelSelector="a=b")
+            ends.callback(found.close)
+            return found, changed
+
+        yield begin
 
 
 def _awaited(found: Watch[kube.Pod], changed: threading.Event) -> Iterator[list[str]]:
     """Wait for each change of the pods. Yield the name and phase of all pods after the change."""
     while True:
-        assert changed.wait(20), "no change came"
+        assert changed.wait(180), "no change came"
         changed.clear()
         yield sorted(f"{pod.metadata.name} {pod.status.phase}" for pod in found.items())
 
@@ -49,9 +63,9 @@ def _until(found: Watch[kube.Pod], changed: threading.Event, pods: list[str]) ->
     assert any(seen == pods for seen in _awaited(found, changed))
 
 
-def test_changes_reach_the_list(api: FakeApi, cluster: Cluster) -> None:
+def test_changes_reach_the_list(api: FakeApi, begin: Begin) -> None:
     api.answers[PODS] = [_pod("a", "Pending"), _pod("b")]
-    found, changed = _begin(cluster)
+    found, changed = begin()
 
     assert sorted(pod.metadata.name for pod in found.items()) == ["a", "b"]
 
@@ -61,9 +75,9 @@ def test_changes_reach_the_list(api: FakeApi, cluster: Cluster) -> None:
     assert sum("watch=1" in request for request in api.requests) == 1
 
 
-def test_watch_that_ends_goes_on_from_its_last_version(api: FakeApi, cluster: Cluster) -> None:
+def test_watch_that_ends_goes_on_from_its_last_version(api: FakeApi, begin: Begin) -> None:
     api.answers[PODS] = []
-    found, changed = _begin(cluster)
+    found, changed = begin()
     api.watches[PODS].put({"type": "ADDED", "object": _pod("a", version="8")})
     api.watches[PODS].put({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}})
     api.watches[PODS].put(None)
@@ -86,9 +100,9 @@ def test_watch_that_ends_goes_on_from_its_last_version(api: FakeApi, cluster: Cl
         pytest.param(500, id="server-fails"),
     ],
 )
-def test_list_is_read_again_after_what_ends_a_watch(api: FakeApi, cluster: Cluster, end: Object | bytes | int) -> None:
+def test_list_is_read_again_after_what_ends_a_watch(api: FakeApi, begin: Begin, end: Object | bytes | int) -> None:
     api.answers[PODS] = [_pod("a")]
-    found, changed = _begin(cluster)
+    found, changed = begin()
     assert [pod.metadata.name for pod in found.items()] == ["a"]
 
     api.answers[PODS] = [_pod("b")]
@@ -98,17 +112,17 @@ def test_list_is_read_again_after_what_ends_a_watch(api: FakeApi, cluster: Clust
     _until(found, changed, ["b Running"])
 
 
-def test_list_that_is_forbidden_raises_its_error(api: FakeApi, cluster: Cluster) -> None:
+def test_list_that_is_forbidden_raises_its_error(api: FakeApi, begin: Begin) -> None:
     api.answers[PODS] = 403
-    found, _ = _begin(cluster)
+    found, _ = begin()
 
     with pytest.raises(ForbiddenError, match="pods cannot be read"):
         found.items()
 
 
-def test_server_that_never_answers_is_known_by_its_silence(api: FakeApi, cluster: Cluster) -> None:
+def test_server_that_never_answers_is_known_by_its_silence(api: FakeApi, begin: Begin) -> None:
     api.garbage = "<html>"
-    found, _ = _begin(cluster)
+    found, _ = begin()
 
     assert found.items() == []
     _, error = found.silence()

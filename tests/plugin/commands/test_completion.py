@@ -12,6 +12,7 @@ import pytest
 
 from distrain import cli
 from lab.paths import REPOSITORY
+from lab.waiting import wait_until
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 
 FILES, NO_FILES, NO_FILES_NO_SPACE = ":0", ":4", ":6"
@@ -140,16 +141,19 @@ def test_helm_completes_the_releases(plugins: None, helm: Path, api: FakeApi, tm
     }
     environment = {**os.environ, "KUBECONFIG": str(api.kubeconfig(tmp_path))}
 
-    for _ in range(5):
-        # On a busy machine, Helm may need more than the 2 s that the plugin waits for the list of releases. Then a user
-        # presses Tab again.
+    answers: list[tuple[list[str], str]] = []
+
+    def is_completed() -> bool:
         asked = subprocess.run(
             [helm, "__complete", "distrain", "check", ""], capture_output=True, text=True, check=True, env=environment
         )
-        if _candidates(asked.stdout)[0]:
-            break
+        answers.append(_candidates(asked.stdout))
+        return bool(answers[-1][0])
 
-    assert _candidates(asked.stdout) == (["run1"], NO_FILES)
+    # On a busy machine, Helm may need more than the 2 s that the plugin waits for the list of releases. Then a user
+    # presses Tab again.
+    wait_until("a release", is_completed)
+    assert answers[-1] == (["run1"], NO_FILES)
 
 
 @pytest.mark.parametrize(

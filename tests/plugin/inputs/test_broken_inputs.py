@@ -233,6 +233,7 @@ def test_values_that_helm_alone_cannot_read_are_one_line(place: Bench, content: 
     assert (answer.code, answer.err) == (2, f"distrain: --values: values.yaml: {words}\n")
 
 
+@pytest.mark.usefixtures("hidden_heap")
 def test_file_of_many_unknown_values_is_answered_soon(place: Bench) -> None:
     many = b"".join(b"k%d: 1\n" % number for number in range(50_000))
 

@@ -6,10 +6,12 @@ import contextlib
 import io
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -44,7 +46,8 @@ MANIFEST = "---\n# Source: "
 class Answer:
     """What the program printed and returned for an input.
 
-    `seconds` is the processor time of the program and Helm. Wall-clock time would depend on other load of the machine.
+    `seconds` is the processor time of the program's main thread and of Helm. Wall-clock time would depend on other load
+    of the machine.
     """
 
     code: int
@@ -69,8 +72,12 @@ def mistakes(answer: Answer) -> list[str]:
 
 
 def _processor_seconds() -> float:
-    """Return the processor seconds of this process, and of its child processes that have ended."""
-    return sum(os.times()[:4])
+    """Return the processor seconds of this thread, and of the child processes that have ended.
+
+    Other threads of this process do not count, because earlier tests may have left them behind.
+    """
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.thread_time() + children.ru_utime + children.ru_stime
 
 
 class Bench:

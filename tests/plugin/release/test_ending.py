@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -147,7 +148,8 @@ def test_api_server_is_waited_for_before_an_ended_job_is_made_again(away: int, t
 
 def test_signal_while_the_job_ends_has_it_made_again_once_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = Fakes(has_made=False)
-    monkeypatch.setattr(time, "sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    interrupts = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(ending, "time", interrupts)
 
     with pytest.raises(StoppedError):
         fakes.run()
@@ -235,7 +237,7 @@ def test_pods_have_their_grace_period_to_end(
     monkeypatch.setattr(cluster, "delete_workload", lambda *_: "1")
     monkeypatch.setattr(cluster, "workload", lambda *_: msgspec.json.decode(text, type=kube.Workload))
     clock = itertools.count(0, 300)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(ending, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
 
     with pytest.raises(EndError, match=r"^run1: MPIJob run1 did not end in 3660 s: a pod does not end"):
         ending.end(cluster, [JOB], "team", "run1", print)

@@ -228,12 +228,14 @@ def test_output_is_passed_on_before_its_line_ends(bench: Bench) -> None:
     timer = threading.Timer(60, end_with_children, [launcher])
     timer.start()
     seen = ""
-    while "50%" not in seen.partition("answer")[2].partition("\n")[2]:
-        more = launcher.stdout.read(1)
-        assert more, seen
-        seen += more
+    try:
+        while "50%" not in seen.partition("answer")[2].partition("\n")[2]:
+            more = launcher.stdout.read(1)
+            assert more, seen
+            seen += more
+    finally:
+        timer.cancel()
 
-    timer.cancel()
     launcher.terminate()
     assert launcher.wait(timeout=300) == 143
 

@@ -16,6 +16,9 @@ def test_run_grows_once_all_new_workers_answer(workers: Workers) -> None:
     workers.list(0, 1, 2, 3)
     follow(launcher, "waiting for 2 of 2 new workers, training goes on with 2: 127.0.1.3 (connection refused)")
     workers.answer(2)
+    # The launcher asks the ranks to stop only if two checks of the new workers find the same.
+    for _ in range(2):
+        workers.wait_until_list_is_read()
     assert not workers.bench.told
     workers.answer(3)
 

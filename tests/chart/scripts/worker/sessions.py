@@ -10,9 +10,9 @@ from tests.chart.scripts.pods import Pod, Running, wait_for
 MULTI_LINE = "two \"quoted\"\n'lines' $HOME \\ `x` \t\u00e9"
 
 
-def start_worker(pod: Pod) -> Running:
+def start_worker(pod: Pod, *options: str) -> Running:
     more = {"MULTI_LINE": MULTI_LINE, "EMPTY": "", "SECRET_KEY": "hidden"}
-    worker = pod.start([pod.script("distrain-worker"), *pod.script_options()], **more)
+    worker = pod.start([pod.script("distrain-worker"), *pod.script_options(), *options], **more)
     wait_for(lambda: pods.is_listening(pod.port))
     return worker
 

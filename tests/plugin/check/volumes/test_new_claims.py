@@ -156,6 +156,7 @@ def test_claims_begin_at_the_first_ordinal() -> None:
     assert found == ["impossible", "fits"]
 
 
+@pytest.mark.usefixtures("hidden_heap")
 def test_number_of_claims_costs_no_time() -> None:
     many = _set(1_000_000, FIVE)
     there = {"kind": "PersistentVolumeClaim", "metadata": {"name": "scratch-web-7", "namespace": "team"}, "spec": FIVE}
