@@ -137,9 +137,9 @@ class Pruning:
                 highest += [place.spot.values[number] + most] if counts else []
             elif counts:
                 more[self._states.domain(number, place)[1]] += most * place.number
-        if key is not None:
-            flags = self._problem.measured[number]
-            highest += [value + more[d] for d, value in enumerate(state.counts[number]) if flags[d]]
+        # If each node is its own domain, `state.counts` has no numbers for this Census.
+        flags = self._problem.measured[number]
+        highest += [value + more[d] for d, value in enumerate(state.counts[number]) if flags[d]]
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:

@@ -21,8 +21,8 @@ from tests.plugin.solver.small_jobs import WORKERS, Meter, launcher_role, spread
 UNCERTAIN, IMPOSSIBLE = Decision(False, True), Decision(False, False)
 
 
-def _decide(nodes: list[Node], *roles: Role) -> Decision:
-    return bounds.decide(compact(nodes, reduced(nodes, roles, roles[-1])), Budget(1_000_000))
+def _decide(nodes: list[Node], *roles: Role, budget: int = 1_000_000) -> Decision:
+    return bounds.decide(compact(nodes, reduced(nodes, roles, roles[-1])), Budget(budget))
 
 
 def test_more_pods_than_zones_are_impossible_with_anti_affinity_by_zone() -> None:
@@ -47,6 +47,23 @@ def test_job_that_fits_in_the_larger_zone_only_is_possible_but_not_certain() -> 
 
     assert _decide(nodes, packed) == UNCERTAIN
     assert _decide(nodes, launcher_role(nodes), replace(packed, count=5)) == UNCERTAIN
+
+
+def test_roles_that_fit_in_no_zone_together_are_impossible_though_each_fits_alone() -> None:
+    nodes = zone("a", 3) + zone("b", 3)
+    near = Affinity(("zone",), WORKERS | {"launcher"})
+    launcher, workers = (replace(role, affinity=near) for role in (launcher_role(nodes), worker_role(nodes, 3)))
+
+    assert _decide(nodes, launcher, workers) == IMPOSSIBLE
+    assert _decide(nodes, launcher, replace(workers, count=2)) == Decision(True, True)
+
+
+def test_spread_that_just_fits_is_never_called_uncertain() -> None:
+    nodes = zone("a", 4) + zone("b", 2)
+
+    # A budget of 2 steps is too small to prove that all 5 workers are certain to find a node.
+    assert _decide(nodes, spread_role(nodes, 5), budget=2) == Decision(None, True)
+    assert _decide(nodes, spread_role(nodes, 5)) == Decision(True, True)
 
 
 def test_launcher_that_the_workers_spread_counts_leaves_room_if_it_comes_last() -> None:

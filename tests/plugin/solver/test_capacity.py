@@ -180,6 +180,12 @@ def test_job_of_no_workers_is_its_other_pods(workers: int, sure: int) -> None:
     assert (judgement.possible, judgement.sure) == (workers <= 3, sure)
 
 
+def test_job_of_no_workers_claims_no_room_for_a_worker() -> None:
+    nodes = [_node("a", gpu=0, cpu=9)]
+
+    assert _judge(nodes, *_job(nodes, workers=0, gpu=1)) == Judgement(0, sure=0, most=0)
+
+
 def test_job_that_fits_in_any_order_fits_although_no_placement_was_found() -> None:
     nodes = [Node(f"n{number}", {"pods": 110, "cpu": 8}, {"host": f"n{number}"}) for number in range(40)]
     _, workers = _job(nodes, workers=3, cpu=1)

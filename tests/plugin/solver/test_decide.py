@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from distrain.solver import bounds
 from distrain.solver.budget import Budget
 from distrain.solver.capacity import Judgement, judge
-from distrain.solver.node_classes import compact
+from distrain.solver.node_classes import MANY, compact
 from distrain.solver.pareto import Vector
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 from distrain.solver.reduce import reduced
@@ -104,6 +104,16 @@ def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> N
     assert _both(_judge(nodes, launcher, replace(workers, count=1))) == (True, True)
 
 
+def test_launcher_apart_from_the_workers_leaves_the_other_host_to_any_number_of_them() -> None:
+    most = MANY - 1
+    nodes = [replace(node, free={"pods": most, "cpu": 1}) for node in zone("a", 1, 1)]
+    launcher = replace(launcher_role(nodes), anti_affinity=(AntiAffinity("host", WORKERS),))
+    workers = replace(worker_role(nodes, most), request={"pods": 1})
+
+    assert _both(_judge(nodes, launcher, workers)) == (False, True)
+    assert _both(_judge(nodes, launcher, replace(workers, count=most + 1))) == (False, False)
+
+
 @pytest.mark.parametrize("key", ["host", "zone"])
 def test_anti_affinity_of_one_pod_binds_both(key: str) -> None:
     nodes = zone("a", 2, 2) if key == "zone" else zone("a", 2)
@@ -182,8 +192,9 @@ def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
     assert search.reaches(stuck=True)
 
 
-def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
-    nodes = zone("a", 2) + zone("b", 2)
+@pytest.mark.parametrize("free", [pytest.param((2,), id="one-node"), pytest.param((1, 1), id="two-nodes")])
+def test_launcher_waits_for_the_workers_that_it_has_to_be_near(free: tuple[int, ...]) -> None:
+    nodes = zone("a", *free) + zone("b", *free)
     launcher = replace(launcher_role(nodes), affinity=Affinity(("zone",), WORKERS))
 
     # Two workers may fill one of the zones. Then the launcher, which must be near a worker, finds no place there.

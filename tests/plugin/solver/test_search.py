@@ -15,9 +15,10 @@ from distrain.solver.decide import decide
 from distrain.solver.node_classes import MANY_SUMS, _sums, compact
 from distrain.solver.packing import Vectors
 from distrain.solver.problem import Affinity, Node, Role
+from distrain.solver.prune import Pruning
 from distrain.solver.reduce import reduced
 from distrain.solver.search import WALKS, Search
-from distrain.solver.states import State
+from distrain.solver.states import State, States
 from tests.plugin.solver.scheduling import outcomes, question
 from tests.plugin.solver.small_jobs import WORKERS, Meter, launcher_role, spread_role, worker_role, zone
 
@@ -29,6 +30,12 @@ def _search(nodes: list[Node], *roles: Role, budget: Budget | None = None) -> Se
 def _ends(search: Search) -> tuple[bool, bool]:
     """Return two facts: whether the scheduler can get stuck, and whether it can place all pods."""
     return search.reaches(stuck=True), search.reaches(stuck=False)
+
+
+def _end(nodes: list[Node], role: Role) -> bool | None:
+    """Tell how the scheduling ends, as far as the pruning knows this before any pod is placed (see Pruning.end)."""
+    states = States(compact(nodes, reduced(nodes, [role], role)), Budget(10**6))
+    return Pruning(states).end(states.start())
 
 
 @pytest.mark.parametrize(("key", "most"), [("zone", 4), ("host", 2)])
@@ -46,6 +53,29 @@ def test_spread_over_the_servers_only_does_not_limit_the_workers() -> None:
     workers = spread_role(nodes, 16, frozenset({"server"}))
 
     assert _ends(_search(nodes, server, workers)) == (False, True)
+
+
+@pytest.mark.parametrize("keys", [("zone", "rack"), ("rack", "zone")])
+def test_room_in_every_zone_does_not_help_if_the_workers_spread_over_racks_too(keys: tuple[str, ...]) -> None:
+    racks = {"a0": "x", "b0": "x", "a1": "y"}
+    nodes = [replace(node, labels={**node.labels, "rack": racks[node.name]}) for node in zone("a", 8, 2) + zone("b", 8)]
+    workers = spread_role(nodes, 5)
+    (rule,) = workers.spread
+    workers = replace(workers, spread=tuple(replace(rule, key=key) for key in keys))
+
+    # If the launcher takes one of the two places in rack y, this rack gets one worker, so rack x may get only two.
+    assert _ends(_search(nodes, launcher_role(nodes), workers)) == (True, True)
+
+
+def test_full_zone_that_a_spread_constraint_ignores_does_not_limit_the_workers() -> None:
+    nodes = zone("a", 8, 8) + zone("b", 8) + zone("c", 0)
+    workers = spread_role(nodes, 3)
+    (rule,) = workers.spread
+    ignoring = replace(rule, eligible=rule.eligible - {"c0"})
+
+    # No worker fits in zone c. If the constraint does not ignore this zone, each other zone may get only one worker.
+    assert _end(nodes, replace(workers, spread=(ignoring,))) is False
+    assert _end(nodes, workers) is True
 
 
 def test_search_agrees_with_every_schedule() -> None:
