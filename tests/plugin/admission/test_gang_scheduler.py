@@ -74,11 +74,23 @@ def test_gang_needs_its_scheduler_in_the_cluster(api: FakeApi, tmp_path: Path, j
     assert without.reasons[0].reason.startswith('no matches for kind "PodGroup" in group "scheduling.')
 
 
-def test_missing_scheduler_is_named_with_the_value(api: FakeApi, tmp_path: Path) -> None:
-    words = "schedulerName: the cluster has no Volcano, as it serves no PodGroup of scheduling.volcano.sh."
-    after = " The pods would wait for ever. Install it, or name another scheduler."
+@pytest.mark.parametrize(
+    ("job", "place", "advice"),
+    [
+        pytest.param(_scheduled("volcano"), "schedulerName", "name another scheduler", id="scheduler"),
+        pytest.param(
+            _gang(schedulerName="volcano"), "gang.scheduler", "set gang.scheduler to none", id="gang-of-the-chart"
+        ),
+        pytest.param(_plain(VOLCANO), "j", "name another scheduler", id="gang-of-another-tool"),
+    ],
+)
+def test_missing_scheduler_is_named_with_the_value(
+    api: FakeApi, tmp_path: Path, job: Job, place: str, advice: str
+) -> None:
+    words = f"{place}: the cluster has no Volcano, as it serves no PodGroup of scheduling.volcano.sh."
+    after = f" The pods would wait for ever. Install it, or {advice}."
 
-    assert _checked(api, tmp_path, _scheduled("volcano")).next == words + after
+    assert _checked(api, tmp_path, job).next == words + after
 
 
 def test_other_scheduler_than_the_one_of_the_cluster_is_refused(api: FakeApi, tmp_path: Path) -> None:

@@ -290,12 +290,16 @@ def test_restricted_namespace_takes_the_charts_pods_unless_the_operator_changes_
 
 
 def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
-    names = [check.name for check in _checks(Standard("baseline", 0))]
+    standards = Standard("baseline", 0), Standard("restricted", 0)
+    baseline, restricted = ([check.name for check in _checks(standard)] for standard in standards)
 
-    assert names == [
+    assert baseline == [
         "appArmorProfile", "capabilities_baseline", "hostNamespaces", "hostPathVolumes", "hostPorts", "privileged",
         "procMount", "seLinuxOptions", "seccompProfile_baseline", "sysctls", "windowsHostProcess",
     ]  # fmt: skip
+    # restrictedVolumes replaces hostPathVolumes.
+    kept = [name for name in baseline if name != "hostPathVolumes"]
+    assert restricted == [*kept, "restrictedVolumes", "runAsNonRoot"]
 
 
 # Depending on its version, the API server admits or refuses these pods.

@@ -120,6 +120,7 @@ def test_policy_of_the_manifest_refuses_as_one_of_the_cluster(policy: Object, re
         pytest.param([_quota({"pods": "1"}), _quota({"pods": "2"}, "team")], id="last-of-one-name"),
         pytest.param([_quota({"limits.cpu": "2"}), _limit_range({"default": {"cpu": "1"}})], id="default-of-a-limit"),
         pytest.param([_quota({"pods": "1"}, scopes=["Terminating"])], id="other-scope"),
+        pytest.param([_quota({"count/jobs.batch": "0"}, scopes=["NotTerminating"])], id="scope-in-which-no-jobs-count"),
         pytest.param([_namespace("team", **{LEVEL: "baseline"})], id="pod-security-that-admits"),
     ],
 )
@@ -180,8 +181,10 @@ def test_use_by_other_objects_than_pods_is_told_of_a_new_quota() -> None:
 def test_quota_of_the_same_name_tells_the_use_by_other_objects() -> None:
     there = {**_quota({"count/jobs.batch": "9"}, "team"), "status": {"used": {"count/jobs.batch": "1"}}}
 
-    assert _said(_job(), _quota({"count/jobs.batch": "1"}), there=[there]).verdict == "busy"
-    assert _said(_job(), _quota({"count/jobs.batch": "2"}), there=[there]).verdict == "fits"
+    one, two = (_said(_job(), _quota({"count/jobs.batch": hard}), there=[there]) for hard in "12")
+
+    assert (one.verdict, one.unseen) == ("busy", [])
+    assert (two.verdict, two.unseen) == ("fits", [])
 
 
 @pytest.mark.parametrize("where", ["new", ""])

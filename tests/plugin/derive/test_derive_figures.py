@@ -70,6 +70,15 @@ def test_figures_name_the_longest_time_between_checkpoints(derive: Derive) -> No
     assert "loses least (Young/Daly)" in many
 
 
+@pytest.mark.parametrize(
+    ("images", "time"), [(100, "649 ms"), (1000, "6.49 s"), (10_000, "1.08 min"), (1_000_000, "1.8 h")]
+)
+def test_figures_tell_a_time_in_its_largest_unit(derive: Derive, images: int, time: str) -> None:
+    outcome = derive(f"gpus: 16\ntrainer: {{model: vgg16, batchSize: {images}}}\n", "--node-gpus", "8")
+
+    assert f" of one that computes for {time} (a P100 in fp32) " in outcome.out
+
+
 def test_gpus_of_nought_train_on_cpus(derive: Derive) -> None:
     outcome = derive("gpus: 0\n")
 

@@ -108,6 +108,18 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
             id="no-number",
         ),
         pytest.param(
+            "trainer: {extraArgs: [--batch-size=0]}\n",
+            [],
+            "trainer.extraArgs: --batch-size=0 is not a number from 1 to 2147483647; correct it",
+            id="number-below-the-least",
+        ),
+        pytest.param(
+            "? workers\n: cpu: 2\ngpus: 8\n",
+            ["--node-gpus", "8"],
+            "values: distrain cannot add lines to this YAML; write its sections as blocks of KEY: VALUE lines",
+            id="section-with-an-explicit-key",
+        ),
+        pytest.param(
             "gpus: 8\n",
             ["-f", "no-such.yaml"],
             "--values: no-such.yaml cannot be read: No such file or directory; name another file",

@@ -49,6 +49,13 @@ def test_users_own_values_stay_and_are_reported_where_they_contradict(derive: De
     )
 
 
+def test_users_own_number_of_workers_is_kept_as_it_is_written(derive: Derive) -> None:
+    outcome = derive("gpus: 8\nworkers:\n  replicas: 2  # mine\n", "--node-gpus", "8")
+
+    lines = ["  replicas: 2  # mine", "  gpus: 4  # derived: gpus / workers.replicas = 8 / 2"]
+    assert outcome.out.splitlines()[2:4] == lines
+
+
 def test_parts_of_a_core_are_compared(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="5", memory="512Gi")])
 

@@ -34,6 +34,7 @@ def _running(port: Object) -> Object:
     ("asked", "held", "verdict"),
     [
         pytest.param(_port(80), _port(80), "busy", id="same"),
+        pytest.param(_port(1), _port(1), "busy", id="lowest-port"),
         pytest.param(_port(80), _port(81), "fits", id="other-port"),
         pytest.param(_port(80), _port(80, protocol="UDP"), "fits", id="other-protocol"),
         pytest.param(_port(80), _port(80, protocol="TCP"), "busy", id="tcp-is-the-default"),

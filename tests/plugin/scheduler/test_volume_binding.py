@@ -9,8 +9,9 @@ import pytest
 
 from distrain import kube
 from distrain.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from distrain.scheduler.messages import NODE_CONFLICT, OTHER_ZONE
 from distrain.scheduler.storage_room import StorageRoom
-from distrain.scheduler.volume_binding import BOUND, BoundVolume, UnboundVolume, is_bound
+from distrain.scheduler.volume_binding import BOUND, AnyVolume, BoundVolume, UnboundVolume, is_bound
 from tests.plugin.objects import Object
 
 ZONE = "topology.kubernetes.io/zone"
@@ -58,6 +59,18 @@ def test_volume_that_is_not_bound_yet_is_somewhere_unless_it_is_made_anywhere(
     rule = UnboundVolume("data", _of(kube.ClaimSpec, **CLAIM), (), _of(kube.StorageClass, **storage_class), **more)
 
     assert rule.is_somewhere is is_somewhere
+
+
+def test_node_without_any_of_the_pods_volumes_is_refused_for_the_first_one() -> None:
+    by_label = _of(PersistentVolume, metadata={"name": "v", "labels": {ZONE: "1"}}, spec={})
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["1"]}]}]}
+    by_affinity = _of(PersistentVolume, metadata={"name": "w"}, spec={"nodeAffinity": {"required": required}})
+    first, second = BoundVolume("data-0", by_label), BoundVolume("data-1", by_affinity)
+    here, elsewhere = (kube.Node(metadata=kube.Metadata(labels={ZONE: zone})) for zone in "12")
+
+    assert AnyVolume((first, second)).refusal(elsewhere) == OTHER_ZONE
+    assert AnyVolume((second, first)).refusal(elsewhere) == NODE_CONFLICT
+    assert AnyVolume((first, second)).refusal(here) is None
 
 
 @pytest.mark.parametrize(

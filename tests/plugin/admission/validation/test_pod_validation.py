@@ -11,7 +11,7 @@ import pytest
 
 from distrain.check.report import Report
 from tests.plugin.check.judging import chart_job, job_of, judged
-from tests.plugin.objects import Object, batch_job, node, template
+from tests.plugin.objects import Object, batch_job, node, pytorch_job, template
 
 ROOM = [node("a", {"ephemeral-storage": "9Gi"}, gpu="8")]
 GPU = "nvidia.com/gpu"
@@ -155,6 +155,25 @@ def test_resources_of_a_pod_that_contradict_its_containers_are_refused(pod: Obje
 
     assert answer.verdict == "impossible"
     assert any(words in reason.reason for reason in answer.reasons)
+
+
+def test_pods_limit_of_huge_pages_below_the_sum_of_its_containers_is_refused() -> None:
+    limits = {"cpu": "1", "hugepages-2Mi": "2Mi"}
+    containers = [{"name": name, "resources": {"limits": limits}} for name in ("main", "other")]
+    pod = {"containers": containers, "resources": {"limits": {"cpu": "2", "hugepages-2Mi": "2Mi"}}}
+
+    words = (
+        'spec.resources.limits[hugepages-2Mi]: Invalid value: "2Mi": must be greater than or equal to aggregate '
+        "container limits of 4Mi"
+    )
+    assert words in judged(chart_job(worker=pod), [node("a")]).reasons[0].reason
+
+
+def test_negative_number_of_pods_is_refused() -> None:
+    answer = judged(job_of(pytorch_job(workers=-1)), ROOM)
+
+    words = "Pod is invalid: the number of pods: Invalid value: -1: must be greater than or equal to 0"
+    assert (answer.verdict, [each.reason for each in answer.reasons]) == ("impossible", [words])
 
 
 def test_whole_pod_can_only_ask_for_cpu_memory_and_huge_pages() -> None:
