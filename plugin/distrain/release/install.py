@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from distrain.errors import DistrainError, GoneError, LateError, NameInUseError, StartError, UnsettledError
+from distrain.helm.releases import Operation, Releases
 from distrain.progress.wait import Followed
 from distrain.release import namespace, uninstalled
 from distrain.release.namespace import MadeNamespace
 from distrain.release.others import change_by_others
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server, watched
-
-if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
-    from distrain.helm.releases import Operation, Releases
 
 
 def refuse_taken_name(helm: Releases, release: Release) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from distrain.errors import DistrainError
-
-if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
-    from distrain.helm.releases import Operation, Releases
-    from distrain.release.transaction import Release
+from distrain.helm.releases import Operation, Releases
+from distrain.release.transaction import Release
 
 
 def change_by_others(helm: Releases, release: Release, operation: Operation) -> str:

@@ -242,6 +242,20 @@ def test_release_that_was_uninstalled_meanwhile_is_not_called_upgraded() -> None
     assert helm.rollbacks == []
 
 
+def test_release_that_was_uninstalled_after_the_upgrade_is_not_rolled_back() -> None:
+    helm = FakeHelm(last=None)
+
+    def start() -> None:
+        helm._has_made = False
+        raise StartError("no pods")
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(helm, start, is_atomic=True, cluster=Objects())
+
+    assert failed.value.messages == ("no pods", "run1: is no longer installed: someone uninstalled it")
+    assert helm.rollbacks == []
+
+
 LEFT = (
     "left without a release: ConfigMap run1-trainer and MPIJob run1; `kubectl --namespace team delete "
     "configmaps/run1-trainer mpijobs.kubeflow.org/run1` deletes what is left"

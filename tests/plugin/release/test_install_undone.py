@@ -231,7 +231,7 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
     helm = FakeHelm(fails=error, owner="another")
 
     with pytest.raises(type(error)) as refused:
-        install_with(helm)
+        install_with(helm, FakeCluster("mpijobs/run1", owner="run1"))
 
     assert helm.uninstalled == []
     assert refused.value.messages[-1] == "nothing was changed"
@@ -312,6 +312,19 @@ def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
 
     assert install_with(helm, start=lambda: send_signal(number)) == ["notes"]
     assert helm.uninstalled == []
+
+
+def test_signal_while_the_notes_are_printed_takes_effect_after_it() -> None:
+    class Notes(list[str]):
+        def append(self, _: str) -> None:
+            send_signal()
+
+    helm = FakeHelm()
+
+    with pytest.raises(StoppedError):
+        install_with(helm, told=Notes())
+
+    assert helm.uninstalled == ["run1"]
 
 
 def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:

@@ -183,6 +183,19 @@ def test_empty_values_are_known(api: FakeApi, server: Cluster) -> None:
     assert (place.inline, place.notes) == ({}, [])
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"valueFiles": ["values.yaml"]}, id="values"),
+        pytest.param({"fileParameters": [{"name": "image.tag", "path": "tag.txt"}]}, id="parameter"),
+    ],
+)
+def test_values_are_not_known_if_files_add_to_them(api: FakeApi, server: Cluster, files: Object) -> None:
+    api.answers[APPLICATIONS] = [_application(source={**CHART, "helm": {"valuesObject": SIZES, **files}})]
+
+    assert _found(server).inline is None
+
+
 def test_of_two_applications_of_a_name_the_one_that_deploys_to_the_namespace_counts(
     api: FakeApi, server: Cluster
 ) -> None:
@@ -351,23 +364,13 @@ def test_job_of_a_kustomization_is_changed_where_its_manifest_comes_from(api: Fa
     assert step == f"run1: write `workers.replicas: 4` in the values from which ./runs of {OF_RUNS} is rendered"
 
 
-@pytest.mark.parametrize(
-    ("value", "line"),
-    [
-        pytest.param({"a": "main"}, "a: main", id="plain"),
-        pytest.param({"a": "yes"}, 'a: "yes"', id="would-be-a-boolean"),
-        pytest.param({"a": "1.0"}, 'a: "1.0"', id="would-be-a-number"),
-        pytest.param({"a": True}, "a: true", id="boolean"),
-        pytest.param({"a": ["b", 1]}, 'a: ["b", 1]', id="list"),
-        pytest.param({"a": "x" * 99}, "a: ...", id="long"),
-        pytest.param({"apiToken": "abc"}, "apiToken: ...", id="secret-by-its-name"),
-        pytest.param({"env": [{"name": "A", "value": "b"}]}, "env: ...", id="environment"),
-        pytest.param({"s3": {"secretName": "abc"}}, "s3.secretName: abc", id="name-of-a-secret"),
-        pytest.param({"a": "https://me:pw@host/"}, "a: ...", id="login-in-a-url"),
-    ],
-)
-def test_line_is_as_in_a_values_file_and_shows_no_secret(value: Object, line: str) -> None:
-    assert [*settings({}, value).values()] == [line]
+def test_kustomization_that_may_not_be_read_is_named_with_what_is_known(api: FakeApi, server: Cluster) -> None:
+    _serve_flux(api)
+    api.answers[f"/apis/kustomize.{FLUX}/v1/namespaces/flux-system/kustomizations/all"] = 403
+
+    [step] = _steps(_found(server, Owner("Kustomization", "all", "flux-system")), {}, LARGER)
+
+    assert "the files of Flux's Kustomization all in namespace flux-system (you may not read the Kustomization," in step
 
 
 @pytest.mark.parametrize(

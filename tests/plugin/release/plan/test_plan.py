@@ -133,20 +133,23 @@ def test_objects_beside_the_job_are_changes_of_their_own(kind: str, how: str) ->
 
 
 @pytest.mark.parametrize(
-    ("effect", "suspended", "ends"),
+    ("effect", "suspended", "ends", "keeps"),
     [
-        pytest.param(LIVE, (False, False), False, id="goes on"),
-        pytest.param(REPLACED, (False, False), True, id="is replaced"),
-        pytest.param(REPLACED, (True, True), False, id="has no pods"),
-        pytest.param(LIVE, (False, True), True, id="is suspended"),
+        pytest.param(LIVE, (False, False), False, True, id="goes on"),
+        pytest.param(REPLACED, (False, False), True, False, id="is replaced"),
+        pytest.param(REPLACED, (True, True), False, False, id="has no pods"),
+        pytest.param(LIVE, (False, True), True, False, id="is suspended"),
+        pytest.param(LIVE, (True, False), False, False, id="is resumed"),
     ],
 )
-def test_only_pods_that_run_are_ended(effect: str, suspended: tuple[bool, bool], ends: bool) -> None:
+def test_only_pods_that_run_are_ended_or_kept(
+    effect: str, suspended: tuple[bool, bool], ends: bool, keeps: bool
+) -> None:
     was, will_be = suspended
 
     found = Plan("run1", 3, {}, [Change(effect, "a", "b")], was_suspended=was, is_suspended=will_be)
 
-    assert found.ends_pods == ends
+    assert (found.ends_pods, found.keeps_pods) == (ends, keeps)
 
 
 def test_changes_of_a_plan_stand_in_columns() -> None:

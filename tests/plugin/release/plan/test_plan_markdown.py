@@ -76,6 +76,15 @@ def test_heading_says_whether_the_job_is_suspended_or_resumed(was: bool, will_be
     assert _told(planned)[0] == f"### `run1`: {words}"
 
 
+def test_each_change_is_listed_with_its_effect() -> None:
+    changes = [Change(effect, "a", "b") for effect in (LIVE, REPLACED, IGNORED)]
+
+    told = _told(Plan("run1", 3, {}, changes))
+
+    listed = [line for line in told if line.startswith("  - ")]
+    assert listed == ["  - live: `a`: `b`", "  - replaced: `a`: `b`", "  - never applied: `a`: `b`"]
+
+
 def test_each_refusal_is_a_line() -> None:
     ignored = [Change(IGNORED, f"MPIJob run1: spec.{field}", "1 -> 2") for field in ("a", "b")]
 

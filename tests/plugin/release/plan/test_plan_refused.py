@@ -117,12 +117,20 @@ def test_marks_against_service_meshes_that_earlier_charts_lack_change_nothing() 
     assert found.resizes
 
 
-def test_mesh_for_pods_that_run_is_refused_by_its_value() -> None:
-    before = before_of(marked(mpi_job(), "none", "disabled"))
+@pytest.mark.parametrize(
+    ("job", "mark", "change"),
+    [
+        pytest.param(marked(mpi_job(), "none", "disabled"), "enabled", "disabled -> enabled", id="joins"),
+        pytest.param(marked(mpi_job(), "none", "enabled"), "disabled", "enabled -> disabled", id="leaves"),
+        pytest.param(mpi_job(), "enabled", "unset -> enabled", id="unmarked-joins"),
+    ],
+)
+def test_mesh_for_pods_that_run_is_refused_by_its_value(job: Object, mark: str, change: str) -> None:
+    before = before_of(job)
 
-    found = plan("run1", before, next_of(marked(mpi_job(), "none", "enabled")))
+    found = plan("run1", before, next_of(marked(mpi_job(), "none", mark)))
 
-    with pytest.raises(RefusedError, match=r"^serviceMesh: MPIJob .* would change \(disabled -> enabled\)"):
+    with pytest.raises(RefusedError, match=rf"^serviceMesh: MPIJob .* would change \({change}\)"):
         _refuse(found, before)
 
 

@@ -83,6 +83,25 @@ def test_login_in_a_url_is_not_shown() -> None:
     assert changes.of_values({"global": {"uri": uri}}, {"global": {"uri": "x"}}) == {"global.uri": "changed"}
 
 
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        pytest.param({"a": "main"}, "a: main", id="plain"),
+        pytest.param({"a": "yes"}, 'a: "yes"', id="would-be-a-boolean"),
+        pytest.param({"a": "1.0"}, 'a: "1.0"', id="would-be-a-number"),
+        pytest.param({"a": True}, "a: true", id="boolean"),
+        pytest.param({"a": ["b", 1]}, 'a: ["b", 1]', id="list"),
+        pytest.param({"a": "x" * 99}, "a: ...", id="long"),
+        pytest.param({"apiToken": "abc"}, "apiToken: ...", id="secret-by-its-name"),
+        pytest.param({"env": [{"name": "A", "value": "b"}]}, "env: ...", id="environment"),
+        pytest.param({"s3": {"secretName": "abc"}}, "s3.secretName: abc", id="name-of-a-secret"),
+        pytest.param({"a": "https://me:pw@host/"}, "a: ...", id="login-in-a-url"),
+    ],
+)
+def test_line_is_as_in_a_values_file_and_shows_no_secret(value: dict[str, Any], line: str) -> None:
+    assert [*changes.settings({}, value).values()] == [line]
+
+
 def _at(path: str, value: str) -> dict[str, Any]:
     """Return values in which only the value at this path is set."""
     first, _, rest = path.partition(".")
