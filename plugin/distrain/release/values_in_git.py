@@ -296,7 +296,7 @@ def _kustomized(cluster: Cluster, found: Owner) -> str:
     try:
         made = _read(cluster, "kustomize.toolkit.fluxcd.io", found, gitops.Kustomization)
     except DistrainError as error:
-        return f"the files of {found.words} ({_why_unknown(found, error)})"
+        return f"the folder of {found.words} ({_why_unknown(found, error)})"
     source = _source(cluster, made.spec.source_ref, found.namespace)
     return f"{made.spec.path or '.'} of {source}"
 

@@ -181,10 +181,8 @@ def test_use_by_other_objects_than_pods_is_told_of_a_new_quota() -> None:
 def test_quota_of_the_same_name_tells_the_use_by_other_objects() -> None:
     there = {**_quota({"count/jobs.batch": "9"}, "team"), "status": {"used": {"count/jobs.batch": "1"}}}
 
-    one, two = (_said(_job(), _quota({"count/jobs.batch": hard}), there=[there]) for hard in "12")
-
-    assert (one.verdict, one.unseen) == ("busy", [])
-    assert (two.verdict, two.unseen) == ("fits", [])
+    said = [_said(_job(), _quota({"count/jobs.batch": hard}), there=[there]) for hard in "12"]
+    assert [(each.verdict, each.unseen) for each in said] == [("busy", []), ("fits", [])]
 
 
 @pytest.mark.parametrize("where", ["new", ""])

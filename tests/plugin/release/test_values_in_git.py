@@ -370,7 +370,7 @@ def test_kustomization_that_may_not_be_read_is_named_with_what_is_known(api: Fak
 
     [step] = _steps(_found(server, Owner("Kustomization", "all", "flux-system")), {}, LARGER)
 
-    assert "the files of Flux's Kustomization all in namespace flux-system (you may not read the Kustomization," in step
+    assert "folder of Flux's Kustomization all in namespace flux-system (you may not read the Kustomization," in step
 
 
 @pytest.mark.parametrize(
