@@ -87,6 +87,9 @@ def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     server = s3_server()
     put_s3_secret(name, s3_secret, server.access_key, server.secret_key)
+    # A moment later, Kubernetes itself creates these two objects in a new namespace.
+    for made in ("serviceaccount/default", "configmap/kube-root-ca.crt"):
+        kubectl("-n", name, "wait", "--for=create", made, "--timeout=180s")
 
 
 def put_s3_secret(namespace: str, name: str, access_key: str, secret_key: str) -> None:

@@ -220,10 +220,7 @@ def _made_namespace(cluster: Cluster, module: pytest.Module, level: str) -> Iter
     module.stash[_NAMESPACE] = name
     lifecycle.prepare_namespace(name, SECRET, level)
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
-    made = Namespace(name, cluster)
-    # A moment later, Kubernetes itself creates a ServiceAccount and a ConfigMap in the new namespace.
-    wait_until("the objects of a new namespace", lambda: all(map(made.get, ("serviceaccounts", "configmaps"))))
-    yield made
+    yield Namespace(name, cluster)
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 
