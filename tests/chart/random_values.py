@@ -114,7 +114,7 @@ initContainers:
 sidecars:
   - [{name: proxy, image: proxy, restartPolicy: Always}]
 podSpec:
-  - {dnsPolicy: Default, shareProcessNamespace: true}
+  - {dnsPolicy: Default, shareProcessNamespace: false}
   - {hostAliases: [{ip: 1.2.3.4, hostnames: [b.example.com]}], preemptionPolicy: Never}
   - topologySpreadConstraints:
       - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}

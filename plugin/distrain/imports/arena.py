@@ -12,6 +12,7 @@ from distrain.imports.arena_flags import FLAGS, TFJOB
 from distrain.imports.draft import Draft
 from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
+from distrain.imports.jobs.pod import PROCESSES
 from distrain.imports.jobs.resources import NVIDIA, carry_resources
 from distrain.imports.jobs.run_policy import NO_VALUE
 from distrain.imports.launch.carried import carry_words
@@ -32,6 +33,7 @@ WHY = {
     **dict.fromkeys(("running-timeout", "ttl-after-finished"), "it is no duration such as 2h22m; set it in job"),
     "retry": "it is no whole number; set job.maxRestarts",
     "gputopology": "set workers.topology",
+    "hostPID": PROCESSES,
     "mounts-on-launcher": "copy volumes and volumeMounts into launcher",
     "chief": "a TFJob of the chart always has a Chief",
     "success-policy": "a run of a TFJob succeeds when its Chief has; let the Chief wait for the workers",
@@ -196,7 +198,7 @@ def _pods(draft: Draft, kind: str) -> None:
             draft.carry((name,), draft.ledger.get((key,)), (key,))
     _volumes(draft)
     _tolerations(draft)
-    host = [key for key in ("hostNetwork", "hostIPC", "hostPID") if draft.ledger.get((key,)) == "true"]
+    host = [key for key in ("hostNetwork", "hostIPC") if draft.ledger.get((key,)) == "true"]
     for key in host:
         draft.carry(("podSpec", key), True, (key,))
     needs = [*host, *(["data-dir"] if draft.ledger.get(("data-dir",)) else [])]

@@ -10,6 +10,7 @@ from typing import Any
 from distrain.errors import ValuesError
 from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs import forms
+from distrain.imports.jobs.pod import PROCESSES
 from distrain.imports.jobs.resources import carry_resources
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger, Path
@@ -83,19 +84,20 @@ def _images(draft: Draft, master: str) -> None:
 
 def _pods(draft: Draft, master: str) -> None:
     ledger = draft.ledger
-    host = [key for key in ("useHostNetwork", "useHostPID") if ledger.get((key,))]
-    for key in ("useHostNetwork", "useHostPID"):
-        if key in host:
-            draft.carry(("podSpec", f"h{key[4:]}"), True, (key,))
-        draft.know((key,))
+    is_on_host = bool(ledger.get(("useHostNetwork",)))
+    if is_on_host:
+        draft.carry(("podSpec", "hostNetwork"), True, ("useHostNetwork",))
+    if ledger.get(("useHostPID",)):
+        draft.lose(("useHostPID",), PROCESSES)
+    draft.know(("useHostNetwork",), ("useHostPID",))
     privileged = [key for key in ("worker", master) if ledger.get((key, "privileged"))]
     added = ledger.get(("capabilities", "add"))
     if added:
         draft.carry(("containerSecurityContext",), {"capabilities": {"add": added}}, ("capabilities", "add"))
     for key in privileged:
         draft.lose((key, "privileged"), "name what the pods need in workers.containerSecurityContext")
-    level = "privileged" if host or added else "baseline"
-    why = host[0] if host else "capabilities" if added else "the images run as root"
+    level = "privileged" if is_on_host or added else "baseline"
+    why = "useHostNetwork" if is_on_host else "capabilities" if added else "the images run as root"
     draft.choose(("podSecurity",), level, why)
     annotations = ledger.get(("annotations",), {})
     draft.carry_part(("podAnnotations",), Part(annotations, tuple(("annotations", key) for key in annotations)))

@@ -267,6 +267,22 @@ def test_pod_security_allows_what_the_source_does(security: Job, level: str) -> 
     assert drafted(job).values()["podSecurity"] == level
 
 
+@pytest.mark.parametrize("field", ["hostPID", "shareProcessNamespace"])
+def test_processes_of_other_containers_are_left_out(field: str) -> None:
+    shared, alone = pytorch_job(), pytorch_job()
+    for role in ("Master", "Worker"):
+        pods(shared, role)[field] = True
+        pods(alone, role)[field] = False
+
+    draft, other = drafted(shared), drafted(alone)
+
+    assert draft.values() == other.values() == drafted(pytorch_job()).values()
+    [(place, why)] = [each for each in draft.lost if field in each[0]]
+    assert place == f"spec.pytorchReplicaSpecs.{{Worker,Master}}.template.spec.{field}"
+    assert "signal process 1" in why
+    assert not [each for each in other.lost if field in each[0]]
+
+
 def test_pods_that_meet_restricted_stay_restricted_and_may_write_to_their_image() -> None:
     context = {
         "runAsNonRoot": True,

@@ -135,13 +135,16 @@ distrain.validate.roles.devices
 {{- range list "affinity" "nodeSelector" "priorityClassName" "securityContext" "tolerations" "volumes" -}}
 {{- $_ := printf "use %s beside podSpec" . | set $owners . -}}
 {{- end -}}
-{{- $shared := dict "hostIPC" "the node's shared memory" "hostNetwork" "the node's network" "hostPID" "the node's processes" -}}
+{{- $shared := dict "hostIPC" "the node's shared memory" "hostNetwork" "the node's network" -}}
 {{- range $at, $values := .Job.given -}}
 {{- $section := get $.Job.paths $at -}}
 {{- range $field, $value := $values.podSpec -}}
 {{- $path := printf "%spodSpec.%s" $at $field -}}
 {{- with get $owners $field -}}
 {{- printf "distrain: %s: %s\n" $path . -}}
+{{- end -}}
+{{- if and $value (has $field (list "hostPID" "shareProcessNamespace")) -}}
+{{- printf "distrain: %s: is true, but the scripts of distrain signal process 1 of their container, and find ranks among all processes that they see, so a container must see only its own processes; remove it\n" $path -}}
 {{- end -}}
 {{- if and $value (hasKey $shared $field) (ne $level "privileged") -}}
 {{- printf "distrain: %s: podSecurity %s forbids %s; --set podSecurity=privileged\n" $path $level (get $shared $field) -}}

@@ -11,9 +11,8 @@ from distrain.imports.ledger import Path
 
 # Fields of a pod that the chart accepts as keys of a role's podSpec.
 POD_SPEC = (
-    *("dnsConfig", "dnsPolicy", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "overhead"),
-    *("preemptionPolicy", "resourceClaims", "shareProcessNamespace", "terminationGracePeriodSeconds"),
-    "topologySpreadConstraints",
+    *("dnsConfig", "dnsPolicy", "hostAliases", "hostIPC", "hostNetwork", "hostUsers", "overhead"),
+    *("preemptionPolicy", "resourceClaims", "terminationGracePeriodSeconds", "topologySpreadConstraints"),
 )
 # Fields that have the same name in the chart and hold a single value.
 SAME = ("affinity", "priorityClassName", "runtimeClassName", "schedulerName")
@@ -30,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "hostPID": False,
     "shareProcessNamespace": False,
 }
+PROCESSES = "distrain's scripts signal process 1 of their container, and find ranks among all processes that they see"
 RESTARTS = "distrain restarts the ranks of a failed run, job.maxRestarts times"
 # Fields that the chart itself sets in each pod, with the reason why the source's value is left out.
 LEFT_OUT = {
@@ -41,6 +41,8 @@ LEFT_OUT = {
     "setHostnameAsFQDN": "the operator or Kubernetes sets it",
     "activeDeadlineSeconds": "use job.activeDeadlineSeconds",
     "priority": "priorityClassName sets it",
+    "hostPID": PROCESSES,
+    "shareProcessNamespace": PROCESSES,
 }
 CONTAINER_DEFAULTS = {
     "terminationMessagePath": "/dev/termination-log",

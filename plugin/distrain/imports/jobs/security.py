@@ -11,7 +11,7 @@ from distrain.imports.jobs.spread import Role
 from distrain.imports.secrets import quoting
 
 # Pod Security Standards, https://kubernetes.io/docs/concepts/security/pod-security-standards/
-HOST = ("hostNetwork", "hostIPC", "hostPID")
+HOST = ("hostNetwork", "hostIPC")
 BASELINE_CAPABILITIES = {
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
     *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),

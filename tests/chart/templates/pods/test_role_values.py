@@ -35,7 +35,7 @@ SPEC = {
     ),
     "topology: {policy: pack, key: rack, required: true}": lambda spec: "podAffinity" in spec.get("affinity", {}),
     "podSpec: {hostUsers: false}": lambda spec: spec.get("hostUsers") is False,
-    "podSpec: {shareProcessNamespace: true}": lambda spec: spec.get("shareProcessNamespace") is True,
+    "podSpec: {shareProcessNamespace: false}": lambda spec: spec.get("shareProcessNamespace") is False,
     "podSpec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}": (
         lambda spec: [one["topologyKey"] for one in spec.get("topologySpreadConstraints", [])] == ["zone"]
     ),

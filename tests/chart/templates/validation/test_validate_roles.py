@@ -292,6 +292,32 @@ CASES = {
 }
 
 
+# For each place of podSpec, the values of a job that has this place.
+PLACES = {
+    "podSpec": "{framework: pytorch, ",
+    "workers.podSpec": "{",
+    "launcher.podSpec": "{job: {kind: Plain}, ",
+    "servers.podSpec": "{strategy: parameter-server, ",
+    "scheduler.podSpec": "{framework: mxnet, strategy: parameter-server, ",
+}
+
+
+@pytest.mark.parametrize("field", ["hostPID", "shareProcessNamespace"])
+@pytest.mark.parametrize("place", PLACES)
+def test_containers_see_only_their_own_processes(helm: Path, tmp_path: Path, place: str, field: str) -> None:
+    before = f"{PLACES[place]}podSecurity: privileged, {place.replace('.', ': {')}: {{{field}: "
+    after = "}" * before.count("{")
+
+    assert_refused_and_neighbour_accepted(
+        helm,
+        tmp_path,
+        f"{before}true{after}",
+        f"{place}.{field}: is true, but the scripts of distrain signal process 1 of their container, and find ranks "
+        "among all processes that they see, so a container must see only its own processes; remove it",
+        f"{before}false{after}",
+    )
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_rule_refuses_and_accepts_a_neighbour(helm: Path, tmp_path: Path, case: str) -> None:
     assert_refused_and_neighbour_accepted(helm, tmp_path, *CASES[case])

@@ -11,6 +11,7 @@ import yaml
 from distrain.errors import ValuesError
 from distrain.imports.draft import Draft
 from distrain.imports.identify import ARENA, FFDL, HOROVOD, KSONNET, SLURM, find_job
+from distrain.imports.jobs.pod import PROCESSES
 from distrain.imports.values_file import written
 from distrain.yaml import yaml_writer
 from tests.plugin.imports.chart import DEFAULTS, SCHEMA, rendered
@@ -162,6 +163,21 @@ def test_values_of_the_horovod_chart_become_a_plain_job_without_its_keys(drafts:
     assert values["workers"]["gpus"] == 1
     assert values["ssh"] == {"port": 32222}
     assert [place for place, _ in draft.lost][:3] == ["ssh.useSecrets", "ssh.hostKey", "ssh.hostKeyPub"]
+
+
+@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.parametrize("on_network", [True, False])
+def test_process_ids_of_the_node_are_left_out(on: bool, on_network: bool) -> None:
+    flags = f"--hostPID={str(on).lower()} --hostNetwork={str(on_network).lower()}"
+    line = f"arena submit mpijob --name=a --image=b {flags} 'mpirun python a.py'"
+    values = f"{{useHostPID: {on}, useHostNetwork: {on_network}, master: {{args: [mpirun python a.py]}}}}"
+
+    found = [draft_of(line), draft_of(values)]
+
+    for draft, key in zip(found, ("hostPID", "useHostPID"), strict=True):
+        assert [why for place, why in draft.lost if place == key] == [PROCESSES] * on
+        assert draft.values().get("podSpec") == ({"hostNetwork": True} if on_network else None)
+        assert draft.values()["podSecurity"] == ("privileged" if on_network else "baseline")
 
 
 def test_command_line_of_arena_becomes_an_mpi_job(drafts: dict[str, Draft]) -> None:
