@@ -2,6 +2,7 @@
 Objects that Helm creates as hooks: for preflight, for the replace hook and for `helm test`.
 
   distrain.hooks.annotations  annotations of a hook
+  distrain.hooks.theirs       the user's annotations that a hook may have
   distrain.hooks.metadata     metadata of an object that a hook's pod needs
   distrain.hooks.podMetadata  labels and annotations of a hook's pod
   distrain.hooks.pod          spec of a hook's pod, except ServiceAccount, containers, volumes and affinity
@@ -18,6 +19,15 @@ distrain.hooks.annotations
 helm.sh/hook: {{ .hook }}
 helm.sh/hook-weight: {{ .weight | quote }}
 helm.sh/hook-delete-policy: {{ .delete }}
+{{- end }}
+
+{{- /*
+distrain.hooks.theirs
+  Takes annotations, or nothing. Renders JSON. Argo CD would obey the left-out annotations instead of Helm's. With a
+  sync wave, for example, the replace hook would end the running job before preflight has checked the new one.
+*/}}
+{{- define "distrain.hooks.theirs" -}}
+{{- omit (. | default dict) "argocd.argoproj.io/hook" "argocd.argoproj.io/hook-delete-policy" "argocd.argoproj.io/sync-wave" | toJson -}}
 {{- end }}
 
 {{- /*
@@ -40,7 +50,7 @@ labels:
   {{- include "distrain.labels.resource" .root | nindent 2 }}
 annotations:
   {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" .weight "delete" $delete) | nindent 2 }}
-  {{- with .root.Values.commonAnnotations }}
+  {{- with include "distrain.hooks.theirs" .root.Values.commonAnnotations | fromJson }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
@@ -62,7 +72,8 @@ labels:
 annotations:
   {{- $annotations := include "distrain.annotations.ownPod" . | fromJson }}
   {{- $mesh := include "distrain.annotations.mesh" . | fromJson }}
-  {{- merge $annotations (.root.Values.podAnnotations | default dict) (.root.Values.commonAnnotations | default dict) $mesh | toYaml | nindent 2 }}
+  {{- $theirs := merge dict (.root.Values.podAnnotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+  {{- merge $annotations (include "distrain.hooks.theirs" $theirs | fromJson) $mesh | toYaml | nindent 2 }}
   {{- $isKept := and (eq .hook "test") (not .root.Values.hooks.printLog) }}
   {{- $delete := ternary "before-hook-creation" "before-hook-creation,hook-succeeded" $isKept }}
   {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" (.weight | default 0) "delete" $delete) | nindent 2 }}

@@ -26,7 +26,9 @@ labels:
   {{- with .labels }}
   {{- . | nindent 2 }}
   {{- end }}
+{{- $common := .root.Values.commonAnnotations | default dict }}
 {{- if hasKey .root "variant" }}
+{{- $common = include "distrain.hooks.theirs" $common | fromJson }}
 annotations:
   helm.sh/hook: {{ .root.variant }}
   helm.sh/hook-weight: {{ .weight | default "-1" | quote }}
@@ -34,10 +36,10 @@ annotations:
 {{- else if .job }}
 annotations:
   distrain/content: {{ include "distrain.hash.content" .root | quote }}
-{{- else if or .annotations .root.Values.commonAnnotations }}
+{{- else if or .annotations $common }}
 annotations:
 {{- end }}
-{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+{{- with merge (dict) (.annotations | default dict) $common }}
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
