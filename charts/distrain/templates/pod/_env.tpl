@@ -14,23 +14,22 @@ except distrain.env.all render JSON lists, which may be empty: Helm reads JSON s
 {{- /*
 distrain.env.all
   Takes a role. Renders nothing if the container has no variables. The user's variables come last, so that they can
-  refer to the chart's variables as $(NAME). A role's variable replaces the top-level variable of the same name.
+  refer to the chart's variables as $(NAME). A user's variable replaces the chart's variable of the same name, such as
+  HOME, and a role's variable replaces the top-level variable.
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}
 {{- if ne .role "keygen" -}}
-{{- $env = include "distrain.env.own" . | fromJsonArray -}}
+{{- $ofMpi := list -}}
 {{- range $name, $value := .root.Values.mpi.env -}}
 {{- if ne $value nil -}}
-{{- $env = append $env (dict "name" $name "value" (include "distrain.text.scalar" $value)) -}}
+{{- $ofMpi = append $ofMpi (dict "name" $name "value" (include "distrain.text.scalar" $value)) -}}
 {{- end -}}
 {{- end -}}
-{{- $own := (get .root.Job.roles .role).env -}}
-{{- $theirs := dict "env" (.root.Values.env | default list) -}}
-{{- if $own -}}
-{{- include "distrain.roles.named" (dict "parts" (list .root.Values.env $own) "by" "name" "key" "env" "into" $theirs) -}}
-{{- end -}}
-{{- $env = concat $env $theirs.env -}}
+{{- $parts := list (include "distrain.env.own" . | fromJsonArray) $ofMpi .root.Values.env (get .root.Job.roles .role).env -}}
+{{- $all := dict -}}
+{{- include "distrain.roles.named" (dict "parts" $parts "by" "name" "key" "env" "into" $all) -}}
+{{- $env = $all.env -}}
 {{- end -}}
 {{- with $env -}}
 env:

@@ -189,7 +189,8 @@ distrain.validate.pod.containerSecurity
 
 {{- /*
 distrain.validate.pod.env
-  If two variables have the same name, the last one silently wins. Operators add their own variables after the user's.
+  These variables of the chart, of the program that starts the ranks, or of an operator must keep their values. The user
+  may set the chart's other variables, such as HOME.
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}
@@ -199,7 +200,7 @@ distrain.validate.pod.env
 {{- range include "distrain.env.network" . | fromJsonArray -}}
 {{- $_ := set $owners .name "network.*" -}}
 {{- end -}}
-{{- range include "distrain.env.run" (dict "root" . "role" "" "job" "") | fromJsonArray -}}
+{{- range include "distrain.env.run" (dict "root" . "role" "worker" "job" "") | fromJsonArray -}}
 {{- $_ := set $owners .name "the chart" -}}
 {{- end -}}
 {{- if .Job.usesMpi -}}
