@@ -116,8 +116,8 @@ distrain.network.apiRoles
 {{- /*
 distrain.network.s3
   Takes the root context. Renders nothing if no value refers to S3. Without s3.secretName, the S3 client gets its
-  credentials from AWS STS, from the node's metadata service (169.254.169.254) or from the agent of EKS Pod Identity
-  (169.254.170.23).
+  credentials from AWS STS, from the node's metadata service (169.254.169.254, or fd00:ec2::254 with IPv6) or from the
+  agent of EKS Pod Identity (169.254.170.23 or fd00:ec2::23).
 */}}
 {{- define "distrain.network.s3" -}}
 {{- if include "distrain.env.s3" . | fromJsonArray -}}
@@ -132,6 +132,8 @@ distrain.network.s3
 - to:
     - ipBlock: {cidr: 169.254.169.254/32}
     - ipBlock: {cidr: 169.254.170.23/32}
+    - ipBlock: {cidr: "fd00:ec2::254/128"}
+    - ipBlock: {cidr: "fd00:ec2::23/128"}
   ports:
     - {protocol: TCP, port: 80}
 {{- end }}

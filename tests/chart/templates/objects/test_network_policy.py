@@ -19,7 +19,9 @@ DENY_ALL: Yaml = {
     "metadata": {"namespace": "team"},
     "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
 }
-API_SERVER, INTERNET, METADATA = Host("10.96.0.1"), Host("93.184.216.34"), Host("169.254.169.254")
+API_SERVER, INTERNET = Host("10.96.0.1"), Host("93.184.216.34")
+# The metadata service of AWS's nodes, and the agent of EKS Pod Identity, with IPv4 and with IPv6.
+CLOUD = [Host(each) for each in ("169.254.169.254", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23")]
 DNS, STRANGER = Pod({"k8s-app": "kube-dns"}, "kube-system"), Pod({"app": "stranger"})
 PROMETHEUS = Pod({"app": "prometheus"}, "monitoring")
 HOOK_ROLES = ("preflight", "replace", "test", "keygen")
@@ -166,7 +168,8 @@ def test_values_decide_whether_s3_is_reached(helm: Path, case: str) -> None:
     (worker,) = namespace.of("run1")
 
     assert {port for port in (80, 443, 9000, 9001) if namespace.allows(worker, INTERNET, port)} == ports
-    assert namespace.allows(worker, METADATA, 80) == (asks_cloud or 80 in ports)
+    assert {namespace.allows(worker, host, 80) for host in CLOUD} == {asks_cloud or 80 in ports}
+    assert namespace.allows(worker, Host("fd00:ec2::25"), 80) == (80 in ports)
 
 
 @pytest.mark.parametrize(
