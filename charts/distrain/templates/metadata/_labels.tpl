@@ -56,7 +56,7 @@ distrain.labels.resource, distrain.labels.own
 {{- end }}
 
 {{- define "distrain.labels.own" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/name: distrain
 app.kubernetes.io/instance: {{ .Job.names.instance | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

@@ -25,6 +25,9 @@ VALUES = {
 # Names of Kubernetes objects cannot contain the underscore of `right_2`.
 RIGHT = "right-2-" + hashlib.sha256(b"right_2").hexdigest()[:4]
 
+# The values that Kubernetes allows for a label.
+LABEL = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+
 
 @pytest.fixture
 def umbrella(tmp_path: Path) -> Path:
@@ -101,6 +104,20 @@ def test_aliases_that_are_alike_share_nothing(
     assert len({*instances}) == 2
     checkpoints = [re.findall("--checkpoint=[^']*", str(jobs(found)[0])) for found in both.values()]
     assert checkpoints[0] != checkpoints[1]
+
+
+def test_labels_of_odd_aliases_are_valid(helm: Path, tmp_path: Path) -> None:
+    # Helm allows letters, digits, - and _ anywhere in an alias. Some of these aliases would make a label begin or end
+    # with another character than a letter or digit. Without quotes, one label would be a number.
+    odd = ("_small", "-small", 60 * "x", 62 * "x", 63 * "7", 70 * "_")
+
+    found = rendered(helm, make_umbrella(tmp_path, *odd))
+
+    for alias, objects in found.items():
+        labels = [label for one in objects for label in one["metadata"]["labels"].values()]
+        assert len(labels) > 50
+        assert [each for each in labels if not isinstance(each, str) or not LABEL.fullmatch(each)] == [], alias
+    assert found["_small"][0]["metadata"]["labels"]["helm.sh/chart"] == "small-0.1.0"
 
 
 def make_nested(folder: Path, alias: str | None) -> Path:
