@@ -22,7 +22,7 @@ def read(path: str) -> Prices:
     except (OSError, ValueError) as error:
         raise ValuesError(f"{FLAG}: {path} cannot be read: {reason(error)}; name another file") from error
     found: dict[str, Decimal] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip()
         if not content:
             continue

@@ -110,7 +110,7 @@ def version_of(program: str) -> semver.Version:
 def failure(error: str) -> DistrainError:
     """Convert Helm's stderr to an error: ValuesError or NameInUseError if the user can fix it, otherwise HelmError."""
     if refusal := re.search(TEMPLATE_REFUSAL, _message(error)):
-        return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
+        return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].split("\n") if line.strip()))
     words = words_of(error)
     if broken := re.search(BROKEN_TEMPLATE, words):
         where = f"{broken[1]}, line {broken[2]}," if broken[2] else broken[1]

@@ -95,6 +95,7 @@ def _ignored(chart: Path) -> list[str]:
     Leave out patterns that begin with `!`, because they name files that Helm does not ignore.
     """
     path = chart / ".helmignore"
-    lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+    # Helm ignores a byte order mark, too.
+    lines = path.read_text("utf-8-sig", errors="replace").split("\n") if path.is_file() else []
     patterns = (line.strip().strip("/") for line in lines)
     return [pattern for pattern in patterns if pattern and not pattern.startswith(("#", "!"))]

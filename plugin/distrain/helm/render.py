@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -31,14 +32,17 @@ REAL_CLUSTER = "apiregistration.k8s.io/v1"
 # Helm's message about a release name that is not allowed.
 REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
 TOO_DEEP = f"values: a value is nested more than {DEEPEST} levels deep; flatten it"
-# A template that prints the chart's merged values, the contents of two values files, and whether Helm is new enough.
+# A template that prints the chart's merged values, the contents of two values files, and whether Helm is new enough. It
+# prints them as base64, because Helm refuses a template's output that contains a control character, even though Helm
+# accepts a value with one.
+PRINTED = "printed: "
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
 {{- $given := .Files.Get "given.yaml" | fromYaml }}
 {{- $values := dict "values" .Values "defaults" $defaults "given" $given }}
-{{ toJson (merge (dict "isRecent" $isRecent "name" .Release.Name) $values) }}
-""".replace("OLDEST", OLDEST)
+PRINTED{{ toJson (merge (dict "isRecent" $isRecent "name" .Release.Name) $values) | b64enc }}
+""".replace("OLDEST", OLDEST).replace("PRINTED", PRINTED)
 
 
 class Template(NamedTuple):
@@ -357,7 +361,8 @@ def _parsed(helm: str, output: str) -> Any:
     """
     import json
 
-    found = json.loads(next((line for line in output.splitlines() if line.startswith("{")), "{}"))
+    printed = next((line for line in output.split("\n") if line.startswith(PRINTED)), None)
+    found = json.loads(b64decode(printed.removeprefix(PRINTED))) if printed else {}
     if not found.get("isRecent"):
         refuse_old(helm)
     level = [found]

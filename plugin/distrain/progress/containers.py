@@ -14,6 +14,8 @@ from distrain.workload.manifest import WORKER
 
 OUT_OF_MEMORY = "OOMKilled"
 OWN_LINE = "distrain: "
+# A progress bar ends its lines with \r.
+LINE_END = re.compile(r"[\r\n]")
 # The end of the worker script's message after sshd has ended, and a message that sshd logs before it ends.
 SSHD_ENDED = "its last lines say why"
 PORT_IN_USE = re.compile(r"^Bind to port (?P<port>\d+) on \S+ failed: Address already in use", re.MULTILINE)
@@ -49,7 +51,7 @@ def own_lines(end: kube.Terminated) -> list[str]:
 
 
 def lines(end: kube.Terminated) -> list[str]:
-    return [line.strip() for line in (end.message or "").splitlines() if line.strip()]
+    return [line.strip() for line in LINE_END.split(end.message or "") if line.strip()]
 
 
 def out_of_memory(pod: kube.Pod, status: kube.ContainerStatus) -> str:

@@ -204,6 +204,9 @@ def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: lis
             "p3dn.24xlarge, or correct the types that distrain does not know: p4d.24xlrge",
             id="misspelt-type",
         ),
+        pytest.param(
+            "# from the list\x85 of May\r\np4d.24xlarge: much\r\n", 'prices, line 2: "p4d.24xlarge: much" is', id="crlf"
+        ),
     ],
 )
 def test_mistake_in_the_prices_names_its_line(make: Make, tmp_path: Path, prices: str, words: str) -> None:

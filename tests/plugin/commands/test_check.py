@@ -236,6 +236,15 @@ def test_all_rules_that_values_break_are_reported_a_line_each(run: Run, cluster:
     assert paths == ["data.source", "runAsUser"]
 
 
+def test_rule_that_repeats_an_odd_name_is_one_line(run: Run) -> None:
+    twice = "env[0].name=A\x85B,env[0].value=x,env[1].name=A\x85B,env[1].value=x"
+
+    outcome = run("check", "--offline", "--assume-nodes", "4x8", "--set", twice)
+
+    words = "env[1].name: A\\x85B is already set, from env[0]; remove it in one place"
+    assert outcome == Outcome(2, "", f"distrain: {words}\n")
+
+
 def test_cluster_without_the_operator_is_refused_by_the_chart(run: Run, cluster: FakeApi) -> None:
     del cluster.answers["/apis/kubeflow.org"]
 

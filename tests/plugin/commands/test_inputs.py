@@ -329,6 +329,9 @@ ODD_FLAGS = [
     ["--set", "trainer.epochs=null,trainer.steps=07"],
     ["--set", "trainer.steps=1", "--set-json", 'trainer={"steps": 2}', "--set-string", "podLabels.a=1"],
     ["--set-literal", "podLabels.a=b,c=d"],
+    # Python ends a line at U+0085. YAML allows neither DEL nor the quotes of cp1252 that were read as Latin-1.
+    ["--set", "command={echo,wait\x85\u2028}"],
+    ["--set", "command={echo,\x93quoted\x94\x7f}"],
     ["--set="],
 ]
 

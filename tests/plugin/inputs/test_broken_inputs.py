@@ -221,9 +221,9 @@ def test_flag_that_is_nested_deep_is_one_line(place: Bench) -> None:
     [
         pytest.param(b"a: &a [*a]\n", "it has an anchor that contains itself; write the values out", id="anchor"),
         pytest.param(
-            b"? " + b"k" * 2000 + b"\n: 1\n",
+            b"%YAML 1.2\n---\ngpus: 8\n",
             "is no YAML that Helm can read; write it as KEY: VALUE lines",
-            id="long-key",
+            id="version",
         ),
     ],
 )
@@ -231,6 +231,15 @@ def test_values_that_helm_alone_cannot_read_are_one_line(place: Bench, content: 
     answer = place.in_process(Input(["check", *OFFLINE, "-f", "values.yaml"], {"values.yaml": content}))
 
     assert (answer.code, answer.err) == (2, f"distrain: --values: values.yaml: {words}\n")
+
+
+def test_long_key_is_read_as_helm_reads_it(place: Bench) -> None:
+    content = b"? " + b"k" * 2000 + b"\n: 1\n"
+
+    answer = place.in_process(Input(["check", *OFFLINE, "-f", "values.yaml"], {"values.yaml": content}))
+
+    assert (answer.code, answer.err.startswith("distrain: kkk")) == (2, True)
+    assert answer.err.endswith("kkk: there is no such value; values.yaml of the chart lists all values\n")
 
 
 @pytest.mark.usefixtures("hidden_heap")

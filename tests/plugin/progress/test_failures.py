@@ -120,6 +120,7 @@ def test_failed_worker_is_final() -> None:
         pytest.param("distrain: data.uri: no bucket; make it\n", "data.uri: no bucket; make it", id="own-line"),
         pytest.param("starting\ndistrain: data.uri: no bucket\nbye\n", "data.uri: no bucket", id="own-line-in-a-log"),
         pytest.param("starting\nboom\n", "boom", id="last-line-of-a-log"),
+        pytest.param("10%\r20%\rValueError: a\u2028b\x85c\r\n", "ValueError: a\u2028b\x85c", id="progress-bar"),
     ],
 )
 def test_failed_job_is_reported_in_the_launchers_last_words(message: str, words: str) -> None:
