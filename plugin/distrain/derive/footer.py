@@ -44,7 +44,7 @@ def _parted(text: str) -> tuple[list[str], list[str]]:
     kept: list[str] = []
     figures: list[str] = []
     inside = False
-    for line in text.split("\n"):
+    for line in text.replace("\r\n", "\n").split("\n"):
         if line.rstrip() == HEAD:
             inside = True
         elif inside and line.startswith(MARGIN):

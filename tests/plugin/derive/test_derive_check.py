@@ -114,6 +114,12 @@ def test_check_passes_every_values_file(derive: Derive, path: Path) -> None:
     assert derive(path, "--check") == Outcome(0, "derived values are up to date\n", "")
 
 
+def test_check_passes_a_derived_file_with_the_line_ends_of_windows(derive: Derive) -> None:
+    text = (GOLDEN / "derived.yaml").read_text().replace("\n", "\r\n")
+
+    assert derive(text, "--check") == Outcome(0, "derived values are up to date\n", "")
+
+
 def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None:
     outcome = derive(GOLDEN / "derived.yaml", "--check", "--node-gpus", "4")
 
