@@ -74,7 +74,8 @@ def text_of(content: bytes, origin: str) -> str:
     if len(content) > MOST:
         raise ValuesError(f"{origin}: has {len(content):,} bytes, above the limit of {MOST:,}; keep only the job in it")
     try:
-        found = content.decode("utf-8-sig")
+        # In a shell script, a backslash before \r would continue no line.
+        found = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ValuesError(f"{origin}: byte {error.start} is no UTF-8; save it as plain text") from error
     if not found.strip():

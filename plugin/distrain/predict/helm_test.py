@@ -15,7 +15,7 @@ FLAG = "--test"
 # distrain_trainer.allreduce prints sizes with the units `Ki` and `Mi`. In a log, a line may start with a time, a pod's
 # name or a rank.
 HEAD = re.compile(r"all-reduce of float32 over (\d{1,6}) ranks")
-LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+ *$", re.MULTILINE)
+LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+[ \r]*$", re.MULTILINE)
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 # If an all-reduce seems to have taken more seconds than this, its line is damaged.
 LONGEST = 3600.0

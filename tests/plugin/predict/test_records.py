@@ -55,6 +55,14 @@ def test_last_of_several_tests_counts(predict: Predict) -> None:
     assert network["betweenBitsPerSecond"] == pytest.approx(8 * 1.875 * 64 * 2**20 / 0.04988, rel=1e-3)
 
 
+def test_log_with_the_line_ends_of_windows_is_read(predict: Predict) -> None:
+    Path("windows.log").write_text("\ufeff" + TEST.replace("\n", "\r\n"))
+
+    network = answer_of(predict("--rate", "128", "--test", "windows.log", "-o", "json"))["network"]
+
+    assert network["from"] == "the test over 8 ranks"
+
+
 def test_test_whose_times_do_not_grow_is_refused(predict: Predict) -> None:
     Path("flat.log").write_text(TEST.replace("100000.0", "   100.0"))
 

@@ -10,7 +10,7 @@ import yaml
 
 from distrain.errors import ValuesError
 from distrain.imports.draft import Draft
-from distrain.imports.identify import ARENA, FFDL, HOROVOD, KSONNET, SLURM, find_job
+from distrain.imports.identify import ARENA, FFDL, HOROVOD, KSONNET, SLURM, find_job, text_of
 from distrain.imports.jobs.pod import PROCESSES
 from distrain.imports.values_file import written
 from distrain.yaml import yaml_writer
@@ -59,6 +59,16 @@ def test_values_render_and_hold_no_credential(drafts: dict[str, Draft], name: st
 )
 def test_format_is_told_from_the_content(name: str, known: str) -> None:
     assert find_job((FOLDER / name).read_text(), FILE).format == known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_line_ends_of_windows_make_no_difference(drafts: dict[str, Draft], name: str) -> None:
+    content = (FOLDER / name).read_bytes()
+
+    draft = draft_of(text_of(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"), FILE))
+
+    expected = drafts[name]
+    assert (draft.settings, draft.notes, draft.lost) == (expected.settings, expected.notes, expected.lost)
 
 
 def test_ffdl_manifest_names_its_buckets_and_the_secret(drafts: dict[str, Draft]) -> None:
