@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -25,9 +26,16 @@ from distrain.progress.start import statuses
 from distrain.status.holds import COSCHEDULING, VOLCANO
 from distrain.status.sources import selector_of
 from distrain.without_secrets import cleaned, cleaned_line
+from distrain.workload.live_job import name_of_job
+from distrain.workload.manifest import ROLES
 from distrain.workload.wording import counted
 
 Object = dict[str, Any]
+# What follows the job's name in a pod's name. It is a role, mostly with a number, as in -worker-3, or a hook with a hash,
+# as in -preflight-1a2b3c4d. A random ending may follow, as in -launcher-x7k2p.
+OF_ROLE = rf"-(?:{'|'.join(ROLES)})(?:-\d+)?"
+OF_HOOK = r"-(?:preflight|replace|test|test-api|api)-[0-9a-f]{8}"
+OF_POD = re.compile(rf"(?:{OF_ROLE}|{OF_HOOK}(?:{OF_ROLE})?)(?:-[a-z0-9]{{5}})?")
 
 
 class Names(Kube):
@@ -88,7 +96,7 @@ class Saving:
 
         The PodGroup has the job's name, but not the job's labels.
         """
-        name = self._look.objects[0][0].name.removesuffix("-launcher")
+        name = name_of_job(self._look.objects[0][0])
         for api_version in (VOLCANO, COSCHEDULING):
             # If the cluster has no such kind, RBAC may forbid the request before the API server says so.
             if "PodGroup" not in self._cluster.kinds(api_version):
@@ -118,8 +126,9 @@ class Saving:
     def _is_own(self, event: Object) -> bool:
         """Tell whether an event is about the run's objects, or about pods of its job that were deleted."""
         about = event.get("involvedObject") or {}
-        names = [resource.name for resource, _ in self._look.objects]
-        is_gone = any(str(about.get("name", "")).startswith(f"{name}-") for name in names)
+        # Another run may be named run1-2, so the beginning of a name does not suffice.
+        name, job = str(about.get("name", "")), name_of_job(self._look.objects[0][0])
+        is_gone = name.startswith(job) and OF_POD.fullmatch(name, len(job)) is not None
         uids = {job.metadata.uid for _, job in self._look.objects} | self._look.by_uid.keys()
         return is_gone or about.get("uid") in uids
 

@@ -16,7 +16,7 @@ from distrain.kube.objects import Kube
 from distrain.progress.start import one_line, unplaced
 from distrain.status.run import Held
 from distrain.workload.kinds import QUEUE_LABEL
-from distrain.workload.live_job import LiveObject, live_job
+from distrain.workload.live_job import LiveObject, live_job, name_of_job
 from distrain.workload.suspension import is_suspended
 
 KUEUE = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
@@ -77,7 +77,7 @@ def read(
         return Held(queues[0], unread.tolerate(lambda: _of_kueue(cluster, namespace, uids), ""))
     scheduler = next((role.spec.scheduler_name or "" for role in job.roles), "")
     if not pods or any(any(unplaced(pod)) for pod in pods):
-        name = job.resources[0].name.removesuffix("-launcher")
+        name = name_of_job(job.resources[0])
         if scheduler == "volcano":
             return unread.tolerate(lambda: _of_volcano(cluster, namespace, name), Held())
         if any(POD_GROUP in (pod.metadata.labels or {}) for pod in pods):

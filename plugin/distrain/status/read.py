@@ -28,13 +28,12 @@ from distrain.status.ranks import tails_of, time_of
 from distrain.status.run import Held, Observed, ranks_of
 from distrain.status.sources import Source, Unread
 from distrain.workload.kinds import KINDS
-from distrain.workload.live_job import LiveObject, live_job
+from distrain.workload.live_job import LiveObject, live_job, name_of_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
 # If there are more than EXPLAINED_RUNS runs, the plugin reads only their jobs and pods.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
-ROLES = ("-launcher", "-worker", "-keygen")
 ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)}
 
 T = TypeVar("T")
@@ -166,13 +165,8 @@ def job_of(objects: Sequence[LiveObject]) -> str:
 
 
 def _name_of(found: LiveObject) -> tuple[str, str]:
-    """Return the kind and the name of the job to which an object belongs.
-
-    The Jobs of a Plain job have different suffixes.
-    """
-    resource = found[0]
-    suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
-    return resource.kind, resource.name.removesuffix(suffix)
+    """Return the kind and the name of the job to which an object belongs."""
+    return found[0].kind, name_of_job(found[0])
 
 
 def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:

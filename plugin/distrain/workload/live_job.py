@@ -26,6 +26,9 @@ from distrain.workload.slots import slots_of
 # Used for a job without roles. No operator accepts such a job.
 NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
 
+# The ends of the names of a Plain job's Jobs.
+ENDS_OF_JOBS = ("-launcher", "-worker", "-keygen")
+
 LiveObject = tuple[Resource, kube.Workload]
 
 
@@ -40,6 +43,12 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
         from_chart=True,
         slots=slots_of(*found[0], []) or next((max(1, gpus_of(role)) for role in workers), None),
     )
+
+
+def name_of_job(resource: Resource) -> str:
+    """Return the name of the job to which a resource belongs. A Plain job consists of several Jobs."""
+    end = next((end for end in ENDS_OF_JOBS if resource.kind == "Job" and resource.name.endswith(end)), "")
+    return resource.name.removesuffix(end)
 
 
 def in_order(objects: Sequence[LiveObject]) -> list[LiveObject]:

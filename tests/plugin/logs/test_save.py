@@ -14,7 +14,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import BORN, LABELS, MPI, NAMESPACE, pod, serve
+from tests.plugin.status.runs import BORN, LABELS, MPI, NAMESPACE, PLAIN, pod, serve
 
 PASSWORD = "hunter2hunter2"
 
@@ -82,6 +82,22 @@ def test_folder_has_logs_events_and_objects_without_secrets(up: Kubelet, logs: R
     everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     for secret in (PASSWORD, "visible-value", "abcdefghijklmnopqrst"):
         assert secret.encode() not in everything
+
+
+@pytest.mark.parametrize("objects", [[MPI], PLAIN], ids=["mpi", "plain"])
+def test_events_of_a_run_whose_name_begins_with_the_same_words_are_left_out(
+    api: FakeApi, up: Kubelet, logs: Run, tmp_path: Path, objects: list[Object]
+) -> None:
+    own = ("launcher-x7k2p", "worker-7", "worker-7-x7k2p", "preflight-1a2b3c4d", "test-1a2b3c4d-worker-0")
+    others = ("2-worker-0", "2-launcher-x7k2p", "plain-worker-0", "x7k2p", "7", "worker-2-worker-0", "keygens")
+    serve(api, *objects, pods=[pod("launcher")])
+    about = [f"run1-1234abcd-{end}" for end in (*own, *others)]
+    api.answers[f"{NAMESPACE}/events"] = [_event(name, uid="x", name=name) for name in about]
+
+    logs("run1", "--save", str(tmp_path / "report"))
+
+    assert [event["reason"] for event in _items(tmp_path / "report", "events.json")] == about[: len(own)]
+    assert [group["spec"] for group in _items(tmp_path / "report", "podgroups.json")] == [{"minMember": 3}]
 
 
 def test_log_is_saved_with_times_and_odd_bytes(up: Kubelet, logs: Run, tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import JOB
 from tests.plugin.program import Run
 from tests.plugin.status.causes.explained import SMALLER, serve_events, told
 from tests.plugin.status.causes.explained import event as event_of
-from tests.plugin.status.runs import LABELS, NAMESPACE, PYTORCH, changed, live, serve, unplaced
+from tests.plugin.status.runs import LABELS, NAMESPACE, PYTORCH, changed, live, renamed, serve, unplaced
 
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta1/namespaces/team/workloads"
 QUEUED = changed(live(PYTORCH, labels={**LABELS, "kueue.x-k8s.io/queue-name": "gpus"}), suspend=True)
@@ -167,16 +168,22 @@ def test_gang_scheduler_is_told_to_those_who_may_not_read_events(api: FakeApi, s
     assert told(status("run1"))[:2] == ("Queued, in queue gpus", f"Volcano: {gang}")
 
 
-def _serve_held_group(api: FakeApi) -> str:
-    """Serve a run whose PodGroup Volcano does not admit.
+def test_gang_of_a_job_whose_name_ends_like_a_role_is_found(api: FakeApi, status: Run) -> None:
+    gang = _serve_held_group(api, "run1-launcher")
+
+    assert told(status("run1"))[:2] == ("Queued, in queue gpus", f"Volcano: {gang}")
+
+
+def _serve_held_group(api: FakeApi, name: str = JOB) -> str:
+    """Serve a run whose PodGroup Volcano does not admit. `name` is the name of its job.
 
     Return the message that `status` prints about the PodGroup's condition.
     """
     job = json.loads(json.dumps(PYTORCH).replace('"spec": {"cont', '"spec": {"schedulerName": "volcano", "cont'))
-    serve(api, job, pods=[unplaced("worker", 0), unplaced("worker", 1)])
+    serve(api, renamed(job, name), pods=[unplaced("worker", 0), unplaced("worker", 1)])
     gang = "0/0 tasks in gang unschedulable: pod group is not ready, 1 minAvailable"
     condition = {"type": "Unschedulable", "status": "True", "message": gang}
     status_of_group = {"phase": "Pending", "conditions": [condition]}
     group = {"metadata": {"uid": "uid-group"}, "spec": {"queue": "gpus"}, "status": status_of_group}
-    api.answers["/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/run1-1234abcd"] = group
+    api.answers[f"/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/{name}"] = group
     return gang
