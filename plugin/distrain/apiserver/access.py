@@ -159,7 +159,8 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             return context
-        authority = decoded(data, "certificate-authority-data").decode("ascii") if data else None
+        # Comments between the certificates may contain names in any language.
+        authority = decoded(data, "certificate-authority-data").decode("ascii", "ignore") if data else None
         context = ssl.create_default_context(cafile=file, cadata=authority)
     except (OSError, ValueError) as error:
         words = f"certificate-authority{f' {file}' if file else ''} cannot be used: {_in_file(error)}; {ANEW}"

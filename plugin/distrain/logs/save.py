@@ -31,8 +31,8 @@ from distrain.workload.manifest import ROLES
 from distrain.workload.wording import counted
 
 Object = dict[str, Any]
-# What follows the job's name in a pod's name. It is a role, mostly with a number, as in -worker-3, or a hook with a hash,
-# as in -preflight-1a2b3c4d. A random ending may follow, as in -launcher-x7k2p.
+# What follows the job's name in a pod's name. It is a role, mostly with a number, as in -worker-3, or a hook with a
+# hash, as in -preflight-1a2b3c4d. A random ending may follow, as in -launcher-x7k2p.
 OF_ROLE = rf"-(?:{'|'.join(ROLES)})(?:-\d+)?"
 OF_HOOK = r"-(?:preflight|replace|test|test-api|api)-[0-9a-f]{8}"
 OF_POD = re.compile(rf"(?:{OF_ROLE}|{OF_HOOK}(?:{OF_ROLE})?)(?:-[a-z0-9]{{5}})?")

@@ -64,6 +64,16 @@ def test_credentials_do_not_go_over_plain_http(api: FakeApi, tmp_path: Path) -> 
     assert api.authorizations == [""]
 
 
+@pytest.mark.parametrize("form", ["certificate-authority", "certificate-authority-data"])
+def test_authority_may_have_a_comment_in_any_language(
+    secure: FakeApi, tmp_path: Path, certificate: Path, form: str
+) -> None:
+    (tmp_path / "named.pem").write_text(f"# Főtanúsítvány\n{certificate.read_text()}", encoding="utf-8")
+    named = base64_of(tmp_path / "named.pem") if form.endswith("-data") else "named.pem"
+
+    assert len(cluster_at(write_kubeconfig(tmp_path, secure.url, cluster={form: named}, token="x")).nodes()) == 1
+
+
 @pytest.mark.parametrize("form", ["files", "data"])
 def test_client_certificate_is_shown(strict: FakeApi, tmp_path: Path, certificate: Path, form: str) -> None:
     user = {"client-certificate": "tls.pem", "client-key": "tls.pem"}
