@@ -81,7 +81,8 @@ def test_suggested_command_names_the_context_that_the_user_gave(
     # For a deployed release, Helm 4 asks the cluster for each of the release's objects.
     manifest = "" if status == "deployed" else yaml.safe_dump(mpi_job())
     secret = release_secret("run1", status, version=2, manifest=manifest)
-    cluster.answers |= {SECRETS: releases(*([secret] if status else [])), JOBS: [{"metadata": LEFT}]}
+    former = release_secret("run1", "deployed")
+    cluster.answers |= {SECRETS: releases(*([former, secret] if status else [])), JOBS: [{"metadata": LEFT}]}
     cluster.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
 
     outcome = run(*command, "--kube-context", "fake")

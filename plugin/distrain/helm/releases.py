@@ -20,6 +20,8 @@ from distrain.helm.program import Source, failure, forbidden, words_of
 
 # Helm stores this label with a revision. The label's value identifies the operation that created the revision.
 OPERATION = "distrain-operation"
+# The statuses of a revision that Helm has fully applied: the current one, and then those before it.
+APPLIED = ("deployed", "superseded")
 # Flags that list releases of every status: without flags, Helm 3 leaves out releases of some statuses, and Helm 4 has
 # no `--all`.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
@@ -115,6 +117,19 @@ class Releases:
                 is_applied_by_server=metadata.get("applyMethod") == "ssa",
             )
         return None
+
+    def last_applied(self, name: str, target: Target) -> int:
+        """Return the newest revision that Helm has fully applied, or 0 if there is none.
+
+        A deployed revision comes before newer superseded ones, because a failed rollback leaves a failed revision as
+        superseded.
+        """
+        with _unless_missing(f"helm history {name}"):
+            command = ["history", name, "--output", "json", "--namespace", target.namespace]
+            found = [(each["status"], int(each["revision"])) for each in json.loads(self._run(command, target))]
+            numbers = ([number for status, number in found if status == word] for word in APPLIED)
+            return max(next(filter(None, numbers), [0]))
+        return 0
 
     def all_values(self, name: str, target: Target) -> dict[str, Any]:
         """Return a release's values merged with the defaults of its chart."""

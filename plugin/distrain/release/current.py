@@ -67,7 +67,7 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     state = cluster.workload(job.resources[0], target.namespace)
     owned = owner_of(revision, state)
     try:
-        refuse_unsettled(revision, name, target, owned)
+        refuse_unsettled(helm, revision, name, target, owned)
     except RefusedError as error:
         where = values_in_git.steps(name, values_in_git.find(cluster, owned, target.namespace), {}) if owned else ()
         error.messages = (*error.messages, *where, *(orphan.words for orphan in found))
@@ -75,7 +75,7 @@ def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current
     return Current(revision, job, state, cluster.release_pods(target.namespace, name), found, owned)
 
 
-def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner | None = None) -> None:
+def refuse_unsettled(helm: Releases, revision: Revision, name: str, target: Target, owned: Owner | None = None) -> None:
     """Raise RefusedError unless the status of the release's last revision is "deployed"."""
     if revision.status == "deployed":
         return
@@ -87,15 +87,25 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
     if revision.status == "uninstalled":
         again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
         raise RefusedError(f"{name}: the release is uninstalled, and only its history is kept; install it with {again}")
-    before, flags = revision.number - 1, target.helm_flags
-    back = f"`helm rollback {name} {before} {flags}`" if before else f"`helm uninstall {name} {flags}`"
+    raise RefusedError(_unsettled(helm, revision, name, target))
+
+
+def _unsettled(helm: Releases, revision: Revision, name: str, target: Target) -> str:
+    """Return what is wrong with a revision that Helm has not fully applied, and what to do."""
+    what = f"{name}: revision {revision.number} is {revision.status}"
+    killed = "another helm command is still changing it, or was killed; wait for that command to end"
+    if revision.status == "uninstalling":
+        return f"{what}: {killed}, or run `helm uninstall {name} {target.helm_flags}` again"
+    back = undoing(helm, name, target)
     if revision.status.startswith("pending-"):
-        raise RefusedError(
-            f"{name}: revision {revision.number} is {revision.status}: another helm command is still "
-            "changing it, or was killed; "
-            f"wait for that command to end, or undo its changes with {back}"
-        )
-    raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; undo it with {back}, then try again")
+        return f"{what}: {killed}, or undo its changes with {back}"
+    return f"{what}; undo it with {back}, then try again"
+
+
+def undoing(helm: Releases, name: str, target: Target) -> str:
+    """Return the command that goes back to the last revision that worked, or removes a release without one."""
+    before, flags = helm.last_applied(name, target), target.helm_flags
+    return f"`helm rollback {name} {before} {flags}`" if before else f"`helm uninstall {name} {flags}`"
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:

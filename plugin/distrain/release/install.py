@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from distrain.errors import DistrainError, GoneError, LateError, NameInUseError, StartError, UnsettledError
-from distrain.helm.releases import Operation, Releases
+from distrain.helm.releases import Operation, Releases, Status
 from distrain.progress.wait import Followed
 from distrain.release import namespace, uninstalled
 from distrain.release.namespace import MadeNamespace
@@ -19,15 +19,24 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
     status = helm.status(name, target)
     if status is None:
         return
-    change = f"change it with `helm distrain upgrade {name} {target.helm_flags}`"
-    if status.word.startswith("pending-"):
-        change = "wait if another helm command is still changing it"
-    elif status.word == "uninstalled":
-        change = f"install it again with `helm distrain upgrade --install {name} {target.helm_flags}`"
+    change, remove = _other_change(helm, release, status), f"remove it with `helm uninstall {name} {target.helm_flags}`"
     raise NameInUseError(
         f"{name}: a release of this name is {status.word} in namespace {target.namespace}; choose another name, "
-        f"{change}, or remove it with `helm uninstall {name} {target.helm_flags}`"
+        f"{change}or {remove}"
     )
+
+
+def _other_change(helm: Releases, release: Release, status: Status) -> str:
+    """Return what to do with a release of this status instead, with a comma, or an empty string."""
+    name, flags = release.name, release.target.helm_flags
+    if status.word == "deployed":
+        return f"change it with `helm distrain upgrade {name} {flags}`, "
+    if status.word == "uninstalled":
+        return f"install it again with `helm distrain upgrade --install {name} {flags}`, "
+    if status.word == "uninstalling" or status.word.startswith("pending-"):
+        return "wait if another helm command is still changing it, "
+    before = helm.last_applied(name, release.target)
+    return f"undo its last change with `helm rollback {name} {before} {flags}`, " if before else ""
 
 
 def install(

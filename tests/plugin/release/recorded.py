@@ -56,6 +56,15 @@ class Recorded:
         """Set the last revision that Helm has recorded for the release."""
         self._record(status, version, chart, VALUES, chart_values(), apply_method)
 
+    def be_after(self, *statuses: str) -> None:
+        """Set the statuses of all revisions, from the first to the last."""
+        self.be(statuses[-1], version=len(statuses))
+        revisions = (
+            release_secret("run1", status, version=number, manifest=self.manifest)
+            for number, status in enumerate(statuses, 1)
+        )
+        self.api.answers[SECRETS] = releases(*revisions)
+
     def be_of_values_files(self, chart: str) -> None:
         """Set the last revision to one that Flux has created. Flux merges the values into the chart's defaults."""
         self._record("deployed", 3, chart, {}, reused(VALUES, chart_values()), "ssa")

@@ -51,6 +51,26 @@ def test_release_that_a_killed_helm_left_is_refused_with_the_way_out(run: Run, c
     )
 
 
+@pytest.mark.parametrize(
+    ("statuses", "way"),
+    [
+        ("deployed failed failed", "undo its last change with `helm rollback run1 1 --namespace team`, "),
+        ("failed failed", ""),
+        ("deployed uninstalling", "wait if another helm command is still changing it, "),
+    ],
+)
+def test_release_that_no_upgrade_can_change_is_refused_with_a_way_that_works(
+    run: Run, cluster: FakeApi, statuses: str, way: str
+) -> None:
+    found = [release_secret("run1", status, version=number) for number, status in enumerate(statuses.split(), 1)]
+    cluster.answers[SECRETS] = releases(*found)
+
+    outcome = run("install", "run1")
+
+    words = f"a release of this name is {statuses.split()[-1]} in namespace team; choose another name, {way}or remove"
+    assert outcome == Outcome(2, "", f"distrain: run1: {words} it with `helm uninstall run1 --namespace team`\n")
+
+
 def test_uninstalled_release_with_a_history_is_refused_with_the_way_to_install_it_again(
     run: Run, cluster: FakeApi
 ) -> None:
