@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from distrain.helm.chart import chart_schema
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Values
 from distrain.values import commented_yaml
-from distrain.yaml import yaml_loader
+from distrain.yaml import yaml_loader, yaml_writer
 
 if TYPE_CHECKING:
     from distrain.derive.figures import Figure
@@ -74,8 +74,10 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
     return derived
 
 
-def complete(given: Given, *, ask: Measure | None) -> Derived:
+def complete(given: Given, *, ask: Measure | None, is_for_people: bool = True) -> Derived:
     """Complete the values.
+
+    Without `is_for_people`, the text may lack the user's comments, because only Helm reads it.
 
     `ask` returns the cluster's nodes. It is called only if the nodes must be known to divide the total of GPUs among
     workers. If the nodes must be known but `ask` is None, the result has an empty text and one message: the file does
@@ -96,6 +98,9 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
+    if not text:
+        _refuse_several_documents(given)
+        text = _uncommented(_expected(work, lines), is_for_people=is_for_people)
     return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
 
 
@@ -109,7 +114,7 @@ def _spread_of(lines: Lines) -> Lines:
 
 def completed_source(given: Given, ask: Measure) -> tuple[Source, list[str]]:
     """Return the source with the completed values as its stdin, and notes on how the GPUs were split."""
-    derived = complete(given, ask=ask)
+    derived = complete(given, ask=ask, is_for_people=False)
     return given.source.with_text(derived.text), derived.notes
 
 
@@ -226,7 +231,7 @@ def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
 def _settled(
     given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
 ) -> str:
-    """Return the document's text.
+    """Return the document's text, or an empty text if this module cannot edit the document.
 
     The file's values are sorted in the schema's order, unless sorting breaks the YAML, or there is nothing to add or to
     change in the file.
@@ -235,14 +240,32 @@ def _settled(
     unsorted = commented_yaml.text(document)
     if [unsorted] != [commented_yaml.text(_parsed(content, schema)) for content in given.texts]:
         document.sort(schema)
-    for body in (commented_yaml.text(document), unsorted):
+    for body in _bodies(document, unsorted, lines, expected):
         with suppress(ValuesError):  # Sorting may have moved a YAML alias before its anchor.
             if _says(body, expected) or given.helm.given_values(given.source.with_text(body)) == expected:
                 return body
-    _refuse_several_documents(given)
-    raise ValuesError(
-        "values: distrain cannot add lines to this YAML; write its sections as blocks of KEY: VALUE lines"
-    )
+    return ""
+
+
+def _bodies(
+    document: commented_yaml.Section, unsorted: str, lines: Lines, expected: Mapping[str, Any]
+) -> Iterator[str]:
+    yield commented_yaml.text(document)
+    yield unsorted
+    # A later file or a flag may have replaced the value of an anchor, whose aliases keep the former value.
+    document.write_out(expected)
+    for path, line in lines.items():
+        document.set(path, line.value, line.remark)
+    yield commented_yaml.text(document)
+
+
+def _uncommented(expected: Mapping[str, Any], *, is_for_people: bool) -> str:
+    """Return the values without the user's comments; raise ValuesError if people read the text."""
+    if is_for_people:
+        raise ValuesError(
+            "values: distrain cannot add lines to this YAML; write its sections as blocks of KEY: VALUE lines"
+        )
+    return yaml_writer.dump(expected)
 
 
 def _refuse_several_documents(given: Given) -> None:

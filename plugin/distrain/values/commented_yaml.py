@@ -23,6 +23,11 @@ from distrain.yaml.yaml_loader import mistake
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 INDENT = 2
 ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
+# Finds what may be an alias in the lines of a key.
+ANY_ALIAS = re.compile(r"[\s:,\[{]\*[^\s,\]}]")
+MERGE = "<<"
+# A line after the last key: the end of the document, a comment or an empty line.
+LAST_LINE = re.compile(r"\s*(#|$)|\.\.\.\s*(#|$)")
 
 Schema = Mapping[str, Any]
 
@@ -113,6 +118,15 @@ class Section(Struct):
                 entry.above = mine.above + entry.above
                 self.entries[self.entries.index(mine)] = entry
 
+    def write_out(self, values: Mapping[str, Any]) -> None:
+        """Replace each value that contains an alias by the same value without aliases, from `values`."""
+        for entry in self.entries:
+            value = values.get(entry.name)
+            if entry.section and isinstance(value, dict) and not entry.section.get(MERGE):
+                entry.section.write_out(value)
+            elif entry.name in values and (entry.section or ANY_ALIAS.search("\n".join(entry.lines))):
+                self.set([entry.name], value, entry.remark)
+
     def sort(self, schema: Schema) -> None:
         """Sort the keys in the order of the schema. Keys that the schema does not name, such as x-*, come first."""
         properties = schema.get("properties", {})
@@ -134,7 +148,7 @@ class Section(Struct):
 
 def parse(text: str, schema: Schema) -> Section:
     """Parse a YAML document that is a mapping. Raise ValuesError for any other text."""
-    lines = [line for line in LINE_END.split(text.removeprefix("\ufeff")) if not re.match(r"---\s*(#|$)", line)]
+    lines = _without_marks(LINE_END.split(text.removeprefix("\ufeff")))
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -150,6 +164,13 @@ def parse(text: str, schema: Schema) -> Section:
     section.head, section.entries[0].above = _split_head(section.entries[0].above)
     section.tail = _trimmed(section.tail)
     return section
+
+
+def _without_marks(lines: Sequence[str]) -> list[str]:
+    """Return the lines without `---`, and without a `...` after the last key."""
+    kept = [line for line in lines if not re.match(r"---\s*(#|$)", line)]
+    last = len(kept) - sum(1 for _ in takewhile(LAST_LINE.match, reversed(kept)))
+    return kept[:last] + [line for line in kept[last:] if not line.startswith("...")]
 
 
 def holds_several_documents(text: str) -> bool:
@@ -175,7 +196,7 @@ def opened(entry: Entry) -> Section:
         node = _value_node(lines)
         key, anchor = entry.lines[0].partition(":")[0], re.match(r"[^:]*:\s*(&\S+)(\s|$)", entry.lines[0])
         if alias := _alias(entry):
-            entry.section = Section([Entry("<<", [], [f"<<: {alias}"])])
+            entry.section = Section([Entry(MERGE, [], [f"{MERGE}: {alias}"])])
         elif isinstance(node, yaml.MappingNode):
             block = _is_block(node)
             entry.section = _section(node, lines, 2, len(lines), {}) if block else _unfolded(node, "\n".join(lines))

@@ -65,6 +65,21 @@ def test_offline_needs_no_kubeconfig(
     assert _job(capsys.readouterr().out)["metadata"]["namespace"] == "mine"
 
 
+def test_values_that_derive_cannot_edit_are_completed_nevertheless(
+    helm4: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+    values = tmp_path / "values.yaml"
+    values.write_text("? workers\n: cpu: 2\ngpus: 16\n")
+
+    assert cli.run(["template", "--offline", "--node-gpus", "8", "-f", str(values)]) == 0
+
+    worker = _job(capsys.readouterr().out)["spec"]["mpiReplicaSpecs"]["Worker"]
+    (container,) = worker["template"]["spec"]["containers"]
+    limits, requests = container["resources"]["limits"], container["resources"]["requests"]
+    assert (worker["replicas"], limits["nvidia.com/gpu"], requests["cpu"]) == (2, 8, "2")
+
+
 def test_cluster_that_does_not_answer_is_no_guess(
     helm4: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

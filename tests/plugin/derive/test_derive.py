@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -148,6 +149,39 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.values["x-t"] == {"batchSize": 8}
     assert outcome.workers["nodeSelector"] == {"a": "b"}
     assert outcome.workers["gpus"] == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "later", "expected"),
+    [
+        pytest.param("gpus: &n 16\nx-n: *n\n", "gpus: 8\n", {"gpus": 8, "x-n": 16}, id="replaced"),
+        pytest.param(
+            "image: &i\n  tag: a\nx-i: *i\ngpus: 8\n",
+            "image: {tag: b}\n",
+            {"image": {"tag": "b"}, "x-i": {"tag": "a"}, "gpus": 8},
+            id="merged",
+        ),
+        pytest.param(
+            "x-w: &w {shm: 3Gi}\nworkers:\n  <<: *w\n  cpu: 2\ngpus: 8\n",
+            "x-w: {shm: 4Gi}\n",
+            {"x-w": {"shm": "4Gi"}, "workers": {"shm": "3Gi", "cpu": 2}, "gpus": 8},
+            id="merge-key",
+        ),
+    ],
+)
+def test_alias_keeps_its_value_if_a_later_file_changes_its_anchor(
+    derive: Derive, tmp_path: Path, text: str, later: str, expected: dict[str, Any]
+) -> None:
+    (tmp_path / "later.yaml").write_text(later)
+
+    outcome = derive(f"# mine\n\n{text}", "-f", str(tmp_path / "later.yaml"), "--node-gpus", "8")
+
+    assert outcome.code == 0, outcome.err
+    workers = {"replicas": 1, "gpus": 8, "shm": "8Gi", **expected.get("workers", {})}
+    assert outcome.values == {**expected, "workers": workers}
+    assert outcome.out.startswith("# mine\n")
+    again = derive(outcome.out, "--node-gpus", "8")
+    assert again.out == outcome.out
 
 
 @pytest.mark.parametrize(

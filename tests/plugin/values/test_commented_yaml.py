@@ -109,6 +109,14 @@ trainer:
         pytest.param(
             "---\n# mine\nworkers:\n  shm: 2Gi\n", "# mine\nworkers:\n  replicas: 4\n  shm: 2Gi\n", id="dashes"
         ),
+        pytest.param(
+            "workers:\n  shm: 2Gi\n...  # end\n# mine\n...\n", "workers:\n  replicas: 4\n  shm: 2Gi\n# mine\n", id="end"
+        ),
+        pytest.param(
+            "x: |\n  a\n  ...\nworkers:\n  shm: 2Gi\n",
+            "x: |\n  a\n  ...\nworkers:\n  replicas: 4\n  shm: 2Gi\n",
+            id="dots-in-a-text",
+        ),
         pytest.param("", "workers:\n  replicas: 4\n", id="nothing"),
         pytest.param("# only this\n", "# only this\n\nworkers:\n  replicas: 4\n", id="comment-alone"),
     ],
@@ -133,6 +141,23 @@ def test_later_file_wins_and_both_keep_their_comments() -> None:
 
     assert commented_yaml.text(document) == (
         "# first\nworkers:\n  # mine\n  shm: 1Gi\n  gpus: 4\ntrainer:\n  # theirs\n  model: vgg16\n"
+    )
+
+
+def test_only_values_with_an_alias_are_written_out() -> None:
+    text = (
+        "x-a: [*a]  # mine\nworkers:\n  # kept\n  shm: 2Gi\n  cpu: *c\n"
+        "trainer:\n  <<: *t\n  model: vgg16\ngpus: 3\ncommand: ['a*']\n"
+    )
+    anchors = "x: [&a 1, &c 2, &t {steps: 9}]\n"
+    document = commented_yaml.parse(anchors + text, SCHEMA)
+    document.remove(["x"])
+
+    document.write_out(yaml.safe_load(anchors + text))
+
+    assert commented_yaml.text(document) == (
+        "x-a:  # mine\n- 1\nworkers:\n  # kept\n  shm: 2Gi\n  cpu: 2\n"
+        "trainer:\n  steps: 9\n  model: vgg16\ngpus: 3\ncommand: ['a*']\n"
     )
 
 
