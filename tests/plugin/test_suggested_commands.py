@@ -22,10 +22,10 @@ PLACEHOLDER = re.compile(r"\{([^}]*)\}")
 # These commands need no flags that select a cluster: a values file is valid for every cluster, and a copied record
 # needs none.
 FOR_ALL_CLUSTERS = {
-    "`helm distrain derive -f {wish.file}`",
-    "`helm distrain import {name}`",
+    "`helm distrain derive -f {file}`",
+    "`helm distrain import {quoted}`",
     "`helm distrain report ./{name}`",
-    "`helm lint {chart}`",
+    "`helm lint {quoted}`",
 }
 
 

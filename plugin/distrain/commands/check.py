@@ -40,6 +40,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
         raise ValuesError("--manifest: cannot be combined with values; leave out -f and --set, or --manifest")
     if options.manifest == options.snapshot == "-":
         raise ValuesError("--snapshot: --manifest already reads stdin; name a file for one of the two flags")
+    if options.why and options.output != "text":
+        raise ValuesError("--why: explains the node in text only; leave out one of the two flags, --why and --output")
     if options.offline and not (options.snapshot or options.assume_nodes):
         raise ValuesError(
             "--offline: without the cluster the nodes are unknown; add --snapshot FILE or --assume-nodes 4x8"

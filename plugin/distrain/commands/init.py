@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -43,6 +44,8 @@ FRAMEWORKS = ("tensorflow", "pytorch")
 # text.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 SYNTHETIC = "synthetic"
+# Text that is not UTF-8, and characters that would end a comment or that YAML does not allow.
+UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
 # Models that are made for one data set. With random data, the training of these models would seem to fail.
 DATA_MODELS = ("mnist",)
@@ -128,7 +131,8 @@ def run(options: argparse.Namespace) -> int:
             file.write(made)
     except OSError as error:
         raise ValuesError(f"--output: {target} cannot be written: {error.strerror}; name another file") from error
-    console.say(f"wrote {target}; `helm distrain check -f {target}{maker.ground.helm_flags}` says whether it fits")
+    command = f"helm distrain check -f {shlex.quote(str(target))}{maker.ground.helm_flags}"
+    console.say(f"wrote {target}; `{command}` says whether it fits")
     return 0
 
 
@@ -140,6 +144,9 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
         choices = {flag: entry["enum"] for flag, entry in entries.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValuesError(f"--chart: {chart} is not distrain's chart; name the folder of distrain's chart") from error
+    for flag in ("model", "data", "image"):
+        if UNWRITABLE.search(getattr(options, flag) or ""):
+            raise ValuesError(f"--{flag}: contains a control character, or is not UTF-8; write it as plain text")
     for flag, known in choices.items():
         _refuse_unknown(flag, getattr(options, flag), known)
     if options.model and ":" not in options.model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,8 @@ def objects(source: Source) -> Iterator[str]:
         found = _first_document(source, path)
         if isinstance(found, dict) and isinstance(found.get("kind"), str) and "apiVersion" in found:
             name = temporary.with_names(path)
-            step = f"name a values file; `helm distrain import {name}` prints one for a training job"
+            quoted = shlex.quote(name)
+            step = f"name a values file; `helm distrain import {quoted}` prints one for a training job"
             yield f"--values: {name} is a Kubernetes object ({found['kind']}), not values; {step}"
 
 

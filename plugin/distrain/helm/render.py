@@ -152,8 +152,13 @@ class _ValuesRun:
         if not str(error):
             # An old Helm fails without a message here, so check its version.
             refuse_old(self._helm)
-        chart = source.chart
-        return self._unreadable(f"--chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why")
+        # Imported here, because such charts are rare.
+        import shlex
+
+        quoted = shlex.quote(str(source.chart))
+        return self._unreadable(
+            f"--chart: Helm cannot use {source.chart} with these values; `helm lint {quoted}` says why"
+        )
 
     def _unreadable(self, words: str) -> ValuesError:
         """Return an error with one line for each flag that Helm cannot read.

@@ -6,6 +6,7 @@ from the description in the schema.
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -70,11 +71,12 @@ def _head(wish: Wish) -> Iterator[str]:
     if wish.data.startswith("s3://"):
         yield f"#   kubectl create secret generic {SECRET} \\"
         yield "#     --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=..."
-    yield f"#   helm distrain check -f {wish.file}"
-    yield f"#   helm distrain install run1 -f {wish.file} --wait"
+    file = "".join(each if each.isprintable() else " " for each in shlex.quote(wish.file))
+    yield f"#   helm distrain check -f {file}"
+    yield f"#   helm distrain install run1 -f {file} --wait"
     yield "#"
     yield "# Change the lines marked CHANGE, and what else you like; docs/values.md lists every value. For another size"
-    yield f"# change gpus, and keep what `helm distrain derive -f {wish.file}` prints: the derived lines follow."
+    yield f"# change gpus, and keep what `helm distrain derive -f {file}` prints: the derived lines follow."
 
 
 def _settings(wish: Wish, suggested: SuggestedNodes) -> Iterator[Setting]:

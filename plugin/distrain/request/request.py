@@ -21,6 +21,7 @@ from distrain.request.rendered_job import RenderedJob
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from distrain.apiserver.capabilities import Capabilities
     from distrain.apiserver.cluster import Cluster
@@ -59,7 +60,7 @@ class Request:
         if not flag:
             return getattr(options, "release", None) or getattr(options, "name", None)
         chart = self.source.chart
-        name = self.helm.name_of(template) if template else f"{chart.resolve().name}-{int(time.time())}"
+        name = self.helm.name_of(template) if template else f"{_word_of(chart)}-{int(time.time())}"
         if words := wrong_name(name):
             raise ValuesError(f"{flag}: {words}")
         console.say(f"{flag}: the release is named {name}")
@@ -294,6 +295,13 @@ def import_msgspec() -> None:
         importlib.import_module("msgspec")
     finally:
         del sys.modules["typing_extensions"]
+
+
+def _word_of(chart: Path) -> str:
+    """Return the first word of a generated name. The folder of distrain's own chart may have any name."""
+    from distrain.helm.chart import OWN
+
+    return "distrain" if chart.resolve() == OWN.resolve() else chart.resolve().name
 
 
 def refuse_disabled(values: dict[str, Any]) -> None:

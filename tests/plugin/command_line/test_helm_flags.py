@@ -275,6 +275,19 @@ def test_template_that_gives_no_name_is_one_line(
     assert capsys.readouterr().err.partition("; see")[0].rstrip() == f"distrain: --name-template: {words}"
 
 
+def test_generated_name_begins_with_the_name_of_the_own_chart_and_not_of_its_folder(
+    helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    own = shutil.copytree(CHART, tmp_path / "chart")
+    monkeypatch.setattr("distrain.helm.chart.OWN", own)
+
+    assert cli.run(["template", "-g", f"{own}/", "--offline", "--set", "workers.gpus=0"]) == 0
+
+    said = "distrain: --generate-name: the release is named"
+    assert re.match(rf"{said} distrain-\d+\n", capsys.readouterr().err)
+
+
 @pytest.mark.either_helm
 def test_chart_whose_folder_is_no_release_name_is_one_line(
     helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

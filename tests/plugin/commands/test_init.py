@@ -346,6 +346,17 @@ def test_training_on_random_images_is_said(run: Run, data: list[str], is_said: b
     ) == is_said
 
 
+def test_name_of_the_file_is_quoted_in_the_commands(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "my run;\nx.yaml"
+
+    made = run("init", "--node-gpus", "8", "-o", str(file))
+
+    quoted = str(file).replace("\n", " ")
+    assert f"`helm distrain check -f '{file}'`".replace("\n", "\\n") in made.err
+    assert file.read_text().count(f" -f '{quoted}'") == 3
+    assert yaml.safe_load(file.read_text())["framework"] == "tensorflow"
+
+
 def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text("mine: 1\n")

@@ -58,6 +58,14 @@ def helm(helm4: Path) -> Path:
             "--data: s3:// is not a source of data; write s3://bucket/path, /path/of/a/folder, or synthetic for",
             id="no-bucket",
         ),
+        pytest.param(
+            ["--data", "/da\udce9"],
+            "--data: contains a control character, or is not UTF-8; write",
+            id="data-in-latin-1",
+        ),
+        pytest.param(["--data", "/a\nb: c"], "--data: contains a control character, or is", id="data-of-two-lines"),
+        pytest.param(["--model", "a:b\x85"], "--model: contains a control character, or is", id="model-of-two-lines"),
+        pytest.param(["--image", "a/\udce9"], "--image: contains a control character, or is", id="image-in-latin-1"),
         pytest.param(["--image", "a b"], 'image.repository: "a b" does not have the right form. ', id="image"),
         pytest.param(["--model", "mine:"], 'trainer.model: "mine:" does not have the right form. ', id="own-model"),
         pytest.param(

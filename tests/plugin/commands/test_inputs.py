@@ -365,10 +365,10 @@ def test_kubernetes_object_as_values_is_named_in_one_line(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, command: str, text: str, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("deploy.yaml").write_text(text)
+    Path("my job.yaml").write_text(text)
 
-    shown = run(command, "-f", "deploy.yaml", *(["--offline"] if command == "template" else []))
+    shown = run(command, "-f", "my job.yaml", *(["--offline"] if command == "template" else []))
 
-    step = "name a values file; `helm distrain import deploy.yaml` prints one for a training job"
-    words = f"distrain: --values: deploy.yaml is a Kubernetes object ({kind}), not values; {step}\n"
+    step = "name a values file; `helm distrain import 'my job.yaml'` prints one for a training job"
+    words = f"distrain: --values: my job.yaml is a Kubernetes object ({kind}), not values; {step}\n"
     assert (shown.code, shown.out, shown.err) == (2, "", words)

@@ -75,10 +75,11 @@ def test_schema_that_is_none_is_one_line(place: Bench, chart: Path, schema: byte
 
 def test_chart_that_helm_alone_cannot_use_is_one_line(place: Bench, chart: Path) -> None:
     (chart / SCHEMA).write_text('{"$schema": "http://127.0.0.1:9/none"}')
+    chart = chart.rename(chart.with_name("my chart"))
 
     answer = place.in_process(Input(["check", *OFFLINE, "--set", "workers.gpus=0", "--chart", str(chart)]))
 
-    words = f"distrain: --chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why\n"
+    words = f"distrain: --chart: Helm cannot use {chart} with these values; `helm lint '{chart}'` says why\n"
     assert (answer.code, answer.err) == (2, words)
 
 

@@ -7,6 +7,7 @@ what was read.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -201,10 +202,11 @@ def read_file(path: str) -> Contents:
 
 
 def _unpacked(content: bytes) -> bytes:
-    if not content.startswith(GZIP):
-        return content
-    with gzip.open(io.BytesIO(content)) as unpacked:
-        return files.rest(unpacked, files.SNAPSHOT)
+    """Return the content, unpacked if it is packed, and without the byte order mark that PowerShell writes."""
+    if content.startswith(GZIP):
+        with gzip.open(io.BytesIO(content)) as unpacked:
+            content = files.rest(unpacked, files.SNAPSHOT)
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _refuse_other_snapshots(found: Contents, flag: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def test_snapshot_may_be_compressed(check: Check, tmp_path: Path, monkeypatch: p
     assert check("--snapshot", "-")[0] == 0
     code, _, err = check("--snapshot", str(tmp_path / "torn.gz"))
     assert (code, "torn.gz is cut off or damaged: " in err) == (2, True)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "compressed"])
+def test_snapshot_may_begin_with_a_byte_order_mark(
+    check: Check, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    content = list_of(*kind("Node", node("a", gpu="8"))).replace("\n", "\r\n").encode("utf-8-sig")
+    (tmp_path / "nodes").write_bytes(pack(content))
+
+    assert check("--snapshot", str(tmp_path / "nodes"))[0] == 0
 
 
 def test_snapshot_is_judged_for_the_namespace_that_is_given(check: Check, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_file_that_is_something_else_is_refused(check: Check, tmp_path: Path, co
     [
         pytest.param(["--offline"], "--offline: without the cluster the nodes are unknown", id="offline-without-nodes"),
         pytest.param(["--set", "a=b", "--snapshot", "x"], "--manifest: cannot be combined with values", id="values"),
+        pytest.param(["--why", "a", "-o", "json"], "--why: explains the node in text only; leave out one", id="form"),
     ],
 )
 def test_contradicting_arguments_are_refused(check: Check, arguments: list[str], words: str) -> None:
