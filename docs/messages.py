@@ -61,7 +61,7 @@ PARTS = (
         "The scripts of the pods", "charts/distrain", "files",
         ("LaunchError", "WorkerError", "KeygenError", "TestError"),
         {
-            "Causes of a failure": ("Ended", "fail", "self.count_failure"),
+            "Causes of a failure": ("Ended", "fail", "self.count_failure", "restarts.add"),
             "Lines of the pods while the run goes on": ("say",),
         },
         "Why a launcher, a worker or a hook gives up",

@@ -1,4 +1,4 @@
-"""Store the run's outcome and its number of failures on a few workers, for the launcher's next pod.
+"""Store the run's outcome, its failures and its launcher's state on a few workers, for the launcher's next pod.
 
 distrain-launch runs in any image, so this module uses only Python 3.6 and its standard library. A launcher of the
 chart's next or previous version may read the files, so their names and formats must not change.
@@ -13,6 +13,10 @@ from distrain_workers import LaunchError, read_hostfile, who_fails
 
 OUTCOME = '"${TMPDIR:-/tmp}/distrain-outcome"'
 RESTARTS = '"${TMPDIR:-/tmp}/distrain-restarts"'
+STATE = '"${TMPDIR:-/tmp}/distrain-launcher"'
+# AT_WORK: the launcher has started mpirun. AT_REST: SIGTERM has stopped mpirun, or mpirun has failed and its failure is
+# stored. So if an earlier launcher has left AT_WORK, its pod was lost without SIGTERM, and nobody has counted this.
+AT_WORK, AT_REST = "at work", "at rest"
 KEEPERS = 8
 
 
@@ -22,7 +26,7 @@ def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
     Store how the run has ended. If the launcher's pod is lost, the operator starts another launcher, which reads this
     outcome.
     """
-    keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
+    keep(way, hostfile, {OUTCOME: f"{ended.code} {ended.cause[:2000]}"})
 
 
 def earlier_end(way: Any, hostfile: str) -> Any:
@@ -36,7 +40,21 @@ def earlier_end(way: Any, hostfile: str) -> Any:
 
 
 def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
-    keep(way, hostfile, RESTARTS, restarts.as_text())
+    keep(way, hostfile, {RESTARTS: restarts.as_text(), STATE: AT_REST})
+
+
+def keep_state(way: Any, hostfile: str, state: str) -> None:
+    keep(way, hostfile, {STATE: state})
+
+
+def earlier_state(way: Any, hostfile: str) -> str:
+    """Return the state in which an earlier launcher has left this run, or an empty text if none has started mpirun.
+
+    A worker that could not be reached for a while may have kept AT_REST or AT_WORK for too long. So prefer AT_REST:
+    a failure that is not counted does less harm than a run that ends although no failure has happened.
+    """
+    kept = read_kept(way, hostfile, STATE)
+    return next((state for state in (AT_REST, AT_WORK) if state in kept), "")
 
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
@@ -55,9 +73,10 @@ def count_in(text: str) -> int:
         return 0
 
 
-def keep(way: Any, hostfile: str, file: str, text: str) -> None:
-    line = shlex.quote(text)
-    ask_keepers(hostfile, lambda host: way.why_not_run(host, f"printf %s {line} >{file}"), way)
+def keep(way: Any, hostfile: str, texts: dict) -> None:
+    """Write each text to its file, on a few workers."""
+    command = "; ".join(f"printf %s {shlex.quote(text)} >{file}" for file, text in texts.items())
+    ask_keepers(hostfile, lambda host: way.why_not_run(host, command), way)
 
 
 def read_kept(way: Any, hostfile: str, file: str) -> list:

@@ -5,6 +5,7 @@ The scripts that import this module run in any image, so the module uses only Py
 
 import contextlib
 import os
+import sys
 
 TERMINATION_LOG = "/dev/termination-log"
 
@@ -26,6 +27,12 @@ def fail(cause: str, code: int, path: str = TERMINATION_LOG) -> int:
     leave_message(line, path)
     print_line(line)
     return code
+
+
+def unexpected(error: Exception) -> str:
+    """Log an error for which no code is written, with its traceback. Return a cause that names the error."""
+    sys.excepthook(type(error), error, error.__traceback__)
+    return f"unexpected {type(error).__name__}: {error}; this pod's log says why"
 
 
 def print_line(line: str) -> None:

@@ -19,7 +19,7 @@ import time
 from typing import Any, Optional
 
 from distrain_memory import oom_kills
-from distrain_message import TERMINATION_LOG
+from distrain_message import TERMINATION_LOG, unexpected
 from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
@@ -336,11 +336,12 @@ def parse(name: str, argv: list) -> tuple:
     return options, program
 
 
-def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
+def run_as_child(work: Any, restarts: Restarts, say: Any, give_up: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    `work` receives True if it was called before, so that it can tell a restart from the first start. Process 1 only
-    watches the child and reaps processes, so that the container survives if the child is killed.
+    `work` receives True if it was called before, so that it can tell a restart from the first start. `give_up` receives
+    the cause if no restart is left or an error was not expected, reports the cause, and returns the exit code. Process
+    1 only watches the child and reaps processes, so that the container survives if the child is killed.
     """
     asked, is_again = [], False
     while True:
@@ -348,22 +349,24 @@ def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         pid = os.fork()
         if pid == 0:
-            work_and_exit(work, is_again)
+            work_and_exit(work, is_again, give_up)
         signal.signal(signal.SIGTERM, lambda *_, child=pid: (asked.append(True), os.kill(child, signal.SIGTERM)))
         take_sigterm()
         status = wait_for(pid)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if not os.WIFSIGNALED(status):
             return os.WEXITSTATUS(status)
-        cause = f"signal {os.WTERMSIG(status)} killed it"
-        if asked or not restarts.add(cause):
-            return STOPPED if asked else 1
+        if asked:
+            return STOPPED
+        may_start_again = restarts.add(f"signal {os.WTERMSIG(status)} killed it, this pod's own process")
         end_the_others()
+        if not may_start_again:
+            return give_up(restarts.cause())
         say(restarts.line())
         is_again = True
 
 
-def work_and_exit(work: Any, is_again: bool) -> None:
+def work_and_exit(work: Any, is_again: bool, give_up: Any) -> None:
     """Call `work` in the child process and exit. The child must never return to its parent's code."""
     code = 1
     try:
@@ -371,8 +374,8 @@ def work_and_exit(work: Any, is_again: bool) -> None:
         take_sigterm()
         code = work(is_again)
         sys.stdout.flush()
-    except Exception:
-        sys.excepthook(*sys.exc_info())
+    except Exception as error:
+        code = give_up(unexpected(error))
     finally:
         os._exit(code)
 
@@ -385,15 +388,9 @@ def wait_for(pid: int) -> int:
 
 
 def end_the_others() -> None:
-    """Kill the processes that a killed child process has left behind.
-
-    In a pod, kill all processes except process 1.
-    """
-    if os.getpid() != 1:
-        return
-    try:
-        os.kill(-1, signal.SIGKILL)
-        while True:
-            os.wait()
-    except (ProcessLookupError, ChildProcessError):
-        pass
+    """Kill the processes that a killed child process has left behind: in a pod, all except process 1."""
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(-1, signal.SIGKILL)
+            while True:
+                os.wait()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +19,8 @@ from distrain_root import readable_by_user_alone
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
+SECONDS_BETWEEN_TRIES = 1
+SECONDS_TO_END_WORKERS = 30
 # The worker accepts a connection, but sshd sends no greeting: the machine is overloaded.
 IS_SLOW = "sshd says nothing"
 # The worker's machine answers, but sshd has ended. When a pod is deleted, sshd is the first of its programs to end.
@@ -239,6 +242,24 @@ def who_fails(hosts: list, why: Any, at_once: int) -> list:
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         answers = pool.map(lambda host: (host, why(host)), hosts)
         return [(host, reason) for host, reason in answers if reason]
+
+
+def end_workers(ssh: Ssh, hostfile: str, signal_name: str) -> None:
+    """Tell process 1 of every worker to end. Log the workers that cannot be reached: their pods keep running."""
+    # The run is over. If SIGTERM ended this pod now, the next launcher would run the training again.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    deadline = time.monotonic() + SECONDS_TO_END_WORKERS
+
+    def why_not_told(host: str) -> str:
+        return "no time left" if time.monotonic() >= deadline else ssh.why_not_run(host, f"kill -{signal_name} 1")
+
+    hosts = list(read_hostfile(hostfile))
+    untold = who_fails(hosts, why_not_told, ssh.tries_at_once)
+    while untold and time.monotonic() + SECONDS_BETWEEN_TRIES < deadline:
+        time.sleep(SECONDS_BETWEEN_TRIES)
+        untold = who_fails([host for host, _ in untold], why_not_told, ssh.tries_at_once)
+    if untold:
+        say(f"{len(untold)} of {len(hosts)} workers could not be asked to end: {names(untold)}; delete their pods")
 
 
 def run(command: list, timeout: float) -> tuple:

@@ -19,7 +19,7 @@ WRONG_PLATFORM = "no match for platform"
 # What distrain's scripts and the trainer print if another pod, a node or the network has failed first.
 OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
-    r"|signal \d+ killed it|.*; see its log, and its pod's events$"
+    r"|signal \d+ killed it|the earlier launcher was lost without SIGTERM|.*; see its log, and its pod's events$"
 )
 # The scripts' message contains this part if the scripts know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"

@@ -152,6 +152,22 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
     at_work.kill()
 
 
+@tried_with(launcher="old", worker="new")
+def test_launcher_of_one_version_that_is_lost_is_no_failure_for_the_next(
+    versions: Versions, launcher: str, worker: str
+) -> None:
+    at_work = versions.start_worker(launcher)
+    lost = versions.start_launcher(launcher, "--end-workers", "--max-restarts=0")
+    follow(lost.process, TRAINING)
+
+    lost.kill()
+    successor = versions.start_launcher(worker, "--end-workers", "--max-restarts=0")
+
+    follow(successor.process, TRAINING)
+    assert versions.finish(successor)[0] == 0
+    assert at_work.end()[0] == 0
+
+
 @tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
     # sshd starts the script again for every command. After the change, sshd starts the new script, which reads the

@@ -68,6 +68,18 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
     (bench.folder / "finish").touch()
 
 
+def test_supervisor_that_is_killed_once_too_often_ends_the_pod_with_the_cause(bench: Bench) -> None:
+    process = bench.start(TRAINING, "--max-restarts=0")
+    follow(process, "training")
+
+    kill_supervisor(process)
+
+    follow(process, "distrain: signal 9 killed it, this pod's own process")
+    assert process.wait(timeout=300) == 1
+    assert bench.cause == "distrain: signal 9 killed it, this pod's own process"
+    (bench.folder / "finish").touch()
+
+
 def test_what_outlives_a_killed_supervisor_is_ended_in_its_pod(bench: Bench) -> None:
     killing = "setsid sleep 1000 & echo $! >rank; kill -9 $PPID; sleep 1000"
     program = f"{COUNT}; if test $try = 1; then {killing}; fi; ! kill -0 $(cat rank)"
@@ -89,6 +101,18 @@ def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -
     # In a pod, the program would have ended together with process 1. In the test, the file `finish` ends the program.
     (bench.folder / "finish").touch()
     assert process.wait(timeout=300) == 0
+
+
+def test_error_that_no_code_expects_ends_the_pod_with_a_cause(bench: Bench) -> None:
+    # Nobody reads the script's output any more, so the script cannot pass on the program's output.
+    process = bench.start("while ! test -e go; do sleep 0.05; done; echo training", "--max-restarts=9")
+    assert process.stdout is not None
+    process.stdout.close()
+
+    (bench.folder / "go").touch()
+
+    assert process.wait(timeout=300) == 1
+    assert bench.cause == "distrain: unexpected BrokenPipeError: [Errno 32] Broken pipe; this pod's log says why"
 
 
 def test_command_line_without_a_program_is_refused(bench: Bench) -> None:

@@ -335,8 +335,16 @@ def test_failure_in_a_log_is_reported_by_its_first_cause(log: str, words: str) -
     assert _told([log]) == [Failure(f"{NAME}/start", words, final=True)]
 
 
-def test_program_that_lost_another_pod_goes_on() -> None:
-    assert _told([RESTART.format(1, "no sign of run1-worker-1 (no answer) for 30 s")]) == []
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param("no sign of run1-worker-1 (no answer) for 30 s", id="worker"),
+        pytest.param("the earlier launcher was lost without SIGTERM, as when memory runs out", id="launcher"),
+        pytest.param("signal 9 killed it, this pod's own process", id="own-process"),
+    ],
+)
+def test_program_that_lost_another_pod_goes_on(cause: str) -> None:
+    assert _told([RESTART.format(1, cause)]) == []
 
 
 def test_storage_that_does_not_answer_may_recover() -> None:

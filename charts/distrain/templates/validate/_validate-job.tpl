@@ -37,14 +37,14 @@ distrain.validate.job.suspend
   Kueue itself sets the field suspend to start and stop the jobs of its queues. A suspension deletes the job's pods. If
   the launcher is a Job, Kubernetes counts a pod that is being deleted as failed
   (pkg/controller/job/job_controller.go: isPodFailed). With a backoffLimit of 0, this failure would fail the whole job
-  for good.
+  for good. In Plain, the launcher's backoffLimit is never reached.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}
 {{- $policy := .Job.facts.policy -}}
 {{- if not (has "suspend" (concat ($policy.spec | default list) ($policy.runPolicy | default list))) -}}
 {{- printf "distrain: job.suspend: is true, but %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" (include "distrain.text.aVersion" .) -}}
-{{- else if and (eq (dig "makes" "launcher" "" .Job.facts) "Job") (not .Values.job.maxRestarts) -}}
+{{- else if and (eq (dig "makes" "launcher" "" .Job.facts) "Job") (not .Job.isPlain) (not .Values.job.maxRestarts) -}}
 {{- "distrain: job.suspend: is true, but job.maxRestarts is 0, so the job would fail, because Kubernetes counts the end of the launcher's pod as a failure; --set job.maxRestarts=1 or more\n" -}}
 {{- end -}}
 {{- if eq .Values.gang.scheduler "kueue" -}}

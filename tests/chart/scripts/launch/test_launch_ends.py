@@ -50,7 +50,7 @@ def test_workers_end_with_the_outcome(ending_worker: tuple[Pod, Running], progra
 @needs_process_1
 def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[Pod, Running]) -> None:
     pod, worker = ending_worker
-    pod.change("distrain-launch", "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
+    pod.change("distrain_workers.py", "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
     options = ["--end-workers", "--workers-timeout=0.5"]
     # The real worker listens at 127.0.0.2. The second host name has no address.
     hosts = "127.0.0.2 slots=1\nrun1-worker-9.invalid slots=1\n"

@@ -232,7 +232,8 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     # In a pod, mpirun would have ended together with the container. In the test, the file `finish` ends mpirun.
     (bench.folder / "finish").touch()
 
-    # The first launcher has counted one failure before it was killed. The new launcher counts two more failures.
+    # The first launcher has counted one failure before it was killed. The new launcher counts two more failures: the
+    # loss of the first launcher, and that of mpirun.
     code, output = bench.run(mpirun, "--max-restarts=2", option)
 
     assert code == 5

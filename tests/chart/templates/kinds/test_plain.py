@@ -144,10 +144,12 @@ def test_workers_end_with_the_launcher(helm: Path) -> None:
     assert launcher["activeDeadlineSeconds"] == worker["activeDeadlineSeconds"] == 60
 
 
-def test_launcher_is_recreated_by_kubernetes_only_when_it_was_killed_or_deleted(helm: Path) -> None:
-    launcher = plain(helm).replicas["Launcher"]
+@pytest.mark.parametrize("restarts", [0, 10])
+def test_launcher_is_recreated_by_kubernetes_only_when_it_was_killed_or_deleted(helm: Path, restarts: int) -> None:
+    """If Kubernetes gave up after `restarts` killed launchers, nobody would tell the workers to end."""
+    launcher = plain(helm, f"job.maxRestarts={restarts}").replicas["Launcher"]
 
-    assert launcher["backoffLimit"] == 10
+    assert launcher["backoffLimit"] == 1000000
     assert launcher["template"]["spec"]["restartPolicy"] == "Never"
     pushed_out, failed = launcher["podFailurePolicy"]["rules"]
     assert pushed_out == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

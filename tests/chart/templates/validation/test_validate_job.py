@@ -153,10 +153,10 @@ CASES = {
         "counts the end of the launcher's pod as a failure",
         (V1, "job.suspend=true", "job.maxRestarts=0"),
     ),
-    "suspended-plain-without-restarts": (
-        (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
+    "suspended-v2beta1-without-restarts": (
+        ("job.suspend=true", "job.maxRestarts=0"),
         "as a failure; --set job.maxRestarts=1 or more",
-        (PLAIN, "job.suspend=true", "job.maxRestarts=1"),
+        (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
     ),
     "suspended-in-a-queue": (
         (*QUEUE, "job.suspend=true"),
