@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from distrain.errors import ValuesError
 from distrain.release.size import reused, with_gpus, with_workers
+from tests.plugin.objects import node
+from tests.plugin.program import Run, hold
+from tests.plugin.release.recorded import VALUES, Recorded
 
 FULL = {"workers": {"replicas": 2, "gpus": 8}}
 Resize = Callable[[], dict[str, Any]]
@@ -54,3 +58,14 @@ def test_reused_values_merge_as_helm_merges_them() -> None:
     given = {"a": {"b": 3}, "d": [2], "e": None}
 
     assert reused(given, old) == {"a": {"b": 3, "c": 2}, "d": [2], "g": 1}
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.either_helm
+def test_total_of_a_rescale_is_spread_again(run: Run, running: Recorded) -> None:
+    hold(running.api, [node("a", gpu="8"), node("b", gpu="8")])
+
+    assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
+
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
+    assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}

@@ -17,7 +17,7 @@ from distrain.helm.releases import Operation
 from tests.plugin.fake_api import FakeApi, releases
 from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Run, hold, wrote_nothing
-from tests.plugin.release.recorded import JOBS, PODS, VALUES, Recorded
+from tests.plugin.release.recorded import JOBS, PODS, Recorded
 
 pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
@@ -163,15 +163,6 @@ def test_old_values_are_reused_as_the_flags_say(
     assert outcome.code == 0, outcome.err
     given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
     assert (given["workers"]["gpus"], given.get("trainer", {}).get("steps")) == (2, steps)
-
-
-def test_total_of_a_rescale_is_spread_again(run: Run, running: Recorded) -> None:
-    hold(running.api, [node("a", gpu="8"), node("b", gpu="8")])
-
-    assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
-
-    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
-    assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}
 
 
 @pytest.mark.parametrize("status", [pytest.param(200, id="allowed"), pytest.param(403, id="forbidden")])
