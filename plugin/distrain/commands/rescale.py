@@ -29,9 +29,25 @@ def run(options: argparse.Namespace) -> int:
         console.say(f"warning: {words}; to use another chart, add --chart")
     with before_changes():
         full = all_values(request, current)
-    own = current.revision.values
-    values = with_gpus(own, full, options.gpus) if options.gpus else with_workers(own, full, options.workers)
+        values = _resized(request, current.revision.values, full)
     return change(request, current, source_of(source, values))
+
+
+def _resized(request: Request, own: Values, full: Values) -> Values:
+    """Return the release's own values for the new size."""
+    options = request.options
+    if not options.gpus:
+        return with_workers(own, full, options.workers)
+
+    def derived() -> set[str]:
+        # Imported here, because most changes of the size derive nothing.
+        from distrain.derive.former import derived_keys
+
+        return derived_keys(
+            request.given(source_of(request.source, own)), request.cluster_nodes(running=str(request.name))
+        )
+
+    return with_gpus(own, full, options.gpus, derived)
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:

@@ -189,11 +189,11 @@ def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
                 "workers.gpuResource: is empty, so the GPUs per node are unknown; set workers.replicas and "
                 "workers.gpus, or add --node-gpus N, the GPUs of a node"
             )
-        return lines_of(work, _room(given, work, ask)) if ask else None
-    return lines_of(work, _room(given, work, given.measure) if given.measure else None)
+        return lines_of(work, room_of(given, work, ask)) if ask else None
+    return lines_of(work, room_of(given, work, given.measure) if given.measure else None)
 
 
-def _room(given: Given, work: Work, measure: Measure) -> Room:
+def room_of(given: Given, work: Work, measure: Measure) -> Room:
     """Return the nodes' capacity for the rendered job, whose number and size of workers are not set yet."""
 
     def render() -> Job:

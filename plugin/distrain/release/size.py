@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Collection
 from typing import Any
 
 from distrain.errors import ValuesError
@@ -22,11 +23,12 @@ def with_workers(values: Values, full: Values, workers: int) -> Values:
     return changed
 
 
-def with_gpus(values: Values, full: Values, total: int) -> Values:
+def with_gpus(values: Values, full: Values, total: int, derived: Callable[[], Collection[str]] = tuple) -> Values:
     """Return the values for a total number of GPUs.
 
     If the total is a multiple of workers.gpus, only the number of workers is changed. Otherwise workers.replicas and
-    workers.gpus are removed, so that both are derived again. Raises ValuesError if workers.gpus is 0.
+    workers.gpus are removed, so that both are derived again, and so are the other keys of `workers` that `derived`
+    returns. Raises ValuesError if workers.gpus is 0.
     """
     each = int(full["workers"]["gpus"])
     if each == 0:
@@ -37,7 +39,8 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
         return with_workers(values, full, total // each)
     changed = copy.deepcopy(values)
     changed["gpus"] = total
-    workers = {key: value for key, value in (changed.get("workers") or {}).items() if key not in ("replicas", "gpus")}
+    left_out = {"replicas", "gpus", *derived()}
+    workers = {key: value for key, value in (changed.get("workers") or {}).items() if key not in left_out}
     return {**changed, "workers": workers} if workers else {k: v for k, v in changed.items() if k != "workers"}
 
 

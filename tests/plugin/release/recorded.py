@@ -51,10 +51,16 @@ class Recorded:
         return found
 
     def be(
-        self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
+        self,
+        status: str = "deployed",
+        *,
+        chart: str = "0.1.0",
+        version: int = 3,
+        apply_method: str = "csa",
+        values: Object = VALUES,
     ) -> None:
         """Set the last revision that Helm has recorded for the release."""
-        self._record(status, version, chart, VALUES, chart_values(), apply_method)
+        self._record(status, version, chart, values, chart_values(), apply_method)
 
     def be_after(self, *statuses: str) -> None:
         """Set the statuses of all revisions, from the first to the last."""

@@ -37,6 +37,16 @@ Resize = Callable[[], dict[str, Any]]
             {"gpus": 12, "workers": {"cpu": 4}},
             id="left-to-derive",
         ),
+        pytest.param(
+            lambda: with_gpus({"workers": {"cpu": 4, "shm": "8Gi"}}, FULL, 12, lambda: {"shm"}),
+            {"gpus": 12, "workers": {"cpu": 4}},
+            id="derived-before",
+        ),
+        pytest.param(
+            lambda: with_gpus({"workers": {"shm": "8Gi"}}, FULL, 32, lambda: {"shm"}),
+            {"workers": {"shm": "8Gi", "replicas": 4}},
+            id="derived-before-for-workers-of-the-same-size",
+        ),
         pytest.param(lambda: with_gpus({"workers": {"gpus": 8}}, FULL, 4), {"gpus": 4}, id="no-section-left"),
     ],
 )
@@ -69,3 +79,35 @@ def test_total_of_a_rescale_is_spread_again(run: Run, running: Recorded) -> None
 
     given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
     assert given == {**VALUES, "gpus": 16, "workers": {"replicas": 16, "gpus": 1}}
+
+
+# One worker on a whole node, beside the launcher, as `derive` divides the nodes of the next test.
+WHOLE = {"replicas": 1, "gpus": 8, "cpu": 95, "memory": "800Gi", "shm": "8Gi"}
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.either_helm
+@pytest.mark.parametrize(
+    ("own", "total", "expected"),
+    [
+        pytest.param({}, 4, {"gpus": 4, "cpu": 47, "memory": "400Gi", "shm": "4Gi"}, id="all-derived"),
+        pytest.param(
+            {}, 14, {"replicas": 2, "gpus": 7, "cpu": 83, "memory": "700Gi", "shm": "7Gi"}, id="spread-further"
+        ),
+        pytest.param({"cpu": 9}, 4, {"gpus": 4, "memory": "400Gi", "shm": "4Gi"}, id="own-cpu"),
+        pytest.param({"shm": "9Gi"}, 4, {"gpus": 4, "cpu": 47, "memory": "400Gi"}, id="own-shm"),
+        pytest.param({"memory": "10Gi", "shm": "5Gi"}, 4, {"gpus": 4, "cpu": 47, "shm": "4Gi"}, id="shm-of-own-memory"),
+        pytest.param({"cpu": None}, 4, {"gpus": 4, "memory": "400Gi", "shm": "4Gi"}, id="no-cpu"),
+    ],
+)
+def test_what_was_derived_is_derived_again_for_another_total(
+    run: Run, running: Recorded, own: dict[str, Any], total: int, expected: dict[str, Any]
+) -> None:
+    hold(running.api, [node(name, gpu="8", cpu="96", memory="801Gi") for name in ("a", "b")])
+    running.be(values={"gpus": 8, "workers": {**WHOLE, **own}})
+
+    outcome = run("rescale", "run1", "--gpus", str(total), "--yes")
+
+    assert outcome.code == 0, outcome.err
+    given = yaml.safe_load(running.upgrades[0][0].source.stdin or b"")
+    assert given["workers"] == {**WHOLE, **own, **expected}
