@@ -67,10 +67,10 @@ class View:
     def __init__(self, cluster: Cluster, asked: Asked) -> None:
         from distrain.status.absence import Absence
         from distrain.status.follow import Silence
-        from distrain.status.sources import selector_of
+        from distrain.status.sources import Selection
 
         self._asked, self._cluster = asked, cluster
-        self._selector = selector_of(asked.name, asked.selector)
+        self._selection = Selection(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
         self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
         # What the view printed last: the gist of each run, and each run's step. `_told_at` is the time of that output.
@@ -83,7 +83,7 @@ class View:
         from distrain.status.read import read_runs
         from distrain.status.sources import Lists
 
-        runs = self._runs(read_runs(self._cluster, Lists(self._cluster, self._asked.namespace, self._selector)))
+        runs = self._runs(read_runs(self._cluster, Lists(self._cluster, self._asked.namespace, self._selection)))
         self._print(runs)
         return _code(runs) if self._asked.name else 0
 
@@ -135,7 +135,7 @@ class View:
         name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
         # If the first request of a watch fails, nothing repeats it later. So this request gets all retries.
         self._cluster.hurry(deadline, asks_again=False)
-        with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
+        with closing(Watches(self._cluster, self._asked.namespace, self._selection)) as source:
             self._cluster.hurry(deadline)
             for seen in followed(self._cluster, source, self._silence, deadline):
                 if name and not seen and (was_there or is_being_replaced(self._cluster, name)):

@@ -24,10 +24,11 @@ from distrain.kube.storage import (
 )
 from distrain.scheduler.affinity_terms import NAMESPACE_LABEL, stated_terms
 from distrain.scheduler.volume_restrictions import claims_of
+from distrain.workload.chart_objects import instance_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject
 from distrain.workload.kinds import KUBEFLOW
-from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
+from distrain.workload.manifest import ROLE_LABEL, Job, PodRole
 from distrain.workload.policies import Policies
 
 # A hook of the chart runs the check in the cluster. The hook's pod has this name as its role, and ends before the job
@@ -115,11 +116,8 @@ def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> l
     it is gone, so they do not count as free.
     """
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
-    return [
-        pod
-        for pod in found
-        if is_of_release(pod.metadata.labels or {}, release or "") and not pod.metadata.deletion_timestamp
-    ]
+    own = (pod for pod in found if instance_of(pod.metadata.labels) == release)
+    return [pod for pod in own if not pod.metadata.deletion_timestamp]
 
 
 def on_nodes(own: Iterable[kube.Pod]) -> int:

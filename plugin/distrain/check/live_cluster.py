@@ -221,7 +221,7 @@ class _Reader(Struct):
         """Return the release's pods on all nodes, including nodes that have no room for pods of the job."""
         if release is None:
             return []
-        return own_pods(self.cluster.release_pods(self.namespace, release), self.namespace, release)
+        return own_pods(self.cluster.chart_pods(self.namespace), self.namespace, release)
 
     def missing(self, job: Job) -> Iterator[ObjectName]:
         for kind, name in references(job):

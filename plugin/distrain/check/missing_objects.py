@@ -5,7 +5,7 @@ from __future__ import annotations
 from distrain.admission.refusal import Refusal
 from distrain.check.dependencies import Dependencies, needs_of_container, needs_of_volume
 from distrain.verdict import Verdict
-from distrain.workload.chart_values import s3_secret
+from distrain.workload.chart_objects import s3_secret
 from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import PodRole
 from distrain.workload.wording import Wording

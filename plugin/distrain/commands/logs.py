@@ -58,9 +58,9 @@ class Logs:
     def run(self) -> int:
         from distrain.logs.pods import look, missing, started
         from distrain.status.absence import absence, is_being_replaced
-        from distrain.status.sources import Lists, Unread, selector_of
+        from distrain.status.sources import Lists, Selection, Unread
 
-        source = Lists(self._cluster, self._cluster.target.namespace, selector_of(self._name))
+        source = Lists(self._cluster, self._cluster.target.namespace, Selection(self._name))
         found = look(source, unread := Unread(), self._cluster.target.helm_flags)
         if not found.objects and not (self._options.follow and is_being_replaced(self._cluster, self._name)):
             raise ValuesError(absence(self._cluster, self._name))

@@ -20,7 +20,7 @@ from distrain.logs.stamps import second_of
 from distrain.progress.start import main_container
 from distrain.status.absence import Absence
 from distrain.status.follow import Silence
-from distrain.status.sources import Unread, Watches, selector_of
+from distrain.status.sources import Selection, Unread, Watches
 
 # At least SOONEST seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
 SOONEST = 1.0
@@ -57,10 +57,10 @@ class Following:
         Raises GoneError if the run is deleted, and ForbiddenError if the user has no permission to read any of its
         logs.
         """
-        selector = selector_of(self._release)
+        selection = Selection(self._release)
         with (
             closing(self._pool),
-            closing(Watches(self._cluster, self._cluster.target.namespace, selector)) as source,
+            closing(Watches(self._cluster, self._cluster.target.namespace, selection)) as source,
         ):
             for found in self._looks(source):
                 added = self._update(found)

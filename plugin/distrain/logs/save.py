@@ -24,7 +24,7 @@ from distrain.logs.pods import Look
 from distrain.logs.reader import Place, Reader, Wanted
 from distrain.progress.start import statuses
 from distrain.status.holds import COSCHEDULING, VOLCANO
-from distrain.status.sources import selector_of
+from distrain.status.sources import Selection
 from distrain.without_secrets import cleaned, cleaned_line
 from distrain.workload.live_job import name_of_job
 from distrain.workload.manifest import ROLES
@@ -60,7 +60,7 @@ class Saving:
     def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
         self._cluster, self._look, self._folder = cluster, look, folder
         self._namespace = cluster.target.namespace
-        self._selector = selector_of(release)
+        self._selection = Selection(release)
         self._saved = Saved()
 
     def save(self) -> Saved:
@@ -84,7 +84,8 @@ class Saving:
 
     def _objects(self, api_version: str, kind: str) -> None:
         path, what = paths.of_kind(api_version, kind, self._namespace), f"{plural(kind)} of namespace {self._namespace}"
-        found = self._cluster.each(path, Object, what, labelSelector=self._selector)
+        listed = self._cluster.each(path, Object, what, labelSelector=self._selection.selector(kind))
+        found = (each for each in listed if self._selection.includes(each["metadata"].get("labels")))
         first = next(found, None)
         head = {"apiVersion": api_version, "kind": kind}
         objects = (cleaned({**head, **each}) for each in _chained(first, found))
@@ -109,10 +110,11 @@ class Saving:
                 return
 
     def _config_maps(self) -> None:
-        query = urlencode({"labelSelector": self._selector})
+        query = urlencode({"labelSelector": self._selection.selector("ConfigMap")})
         path = f"{paths.of_kind('v1', 'ConfigMap', self._namespace)}?{query}"
         found = self._cluster.read_one(path, Names, f"configmaps of namespace {self._namespace}", METADATA_LIST)
-        names = sorted(each.metadata.name for each in found.items or ())
+        listed = (each.metadata for each in found.items or ())
+        names = sorted(each.name for each in listed if self._selection.includes(each.labels))
         self._folder.write(names, "configmaps.txt")
         self._saved.found.append(f"the names of {counted(len(names), 'ConfigMap')}")
 

@@ -17,9 +17,10 @@ from distrain.progress import logs
 from distrain.progress.steps import Training, last_steps, seconds_since
 from distrain.release import orphans, values_in_git
 from distrain.release.changes import objects
-from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
+from distrain.release.orphans import Orphan, end_of, jobs_in
 from distrain.release.owner import HELMS_OWN, Owner, Ownership, owner, ownership_of
-from distrain.workload.manifest import Job, from_manifest
+from distrain.workload.chart_objects import instance_of
+from distrain.workload.manifest import INSTANCE_LABEL, Job, from_manifest
 
 
 class Current(Struct, frozen=True):
@@ -123,7 +124,7 @@ def owned_job(cluster: Cluster, name: str, namespace: str) -> OwnedJob | None:
 
 
 def _made_without_helm(cluster: Cluster, name: str, namespace: str) -> list[tuple[Resource, kube.Workload]]:
-    jobs = [(resource, job) for resource, job in jobs_in(cluster, namespace) if instance_of(job.metadata) == name]
+    jobs = [found for found in jobs_in(cluster, namespace) if instance_of(found[1].metadata.labels) == name]
     return [(resource, job) for resource, job in jobs if HELMS_OWN not in ownership_of(job.metadata).annotations]
 
 
@@ -132,7 +133,8 @@ def _owned(
 ) -> Iterator[OwnedJob]:
     for resource, job in jobs:
         # Argo CD may mark its objects only with a label that the chart also sets. So look for the Application, too.
-        found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, name, namespace)
+        named = (job.metadata.labels or {}).get(INSTANCE_LABEL, name)
+        found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, named, namespace)
         if found:
             yield OwnedJob(resource, job, found)
 

@@ -17,9 +17,9 @@ from distrain.errors import ForbiddenError, NotFoundError, RefusedError
 from distrain.kube.pod_status import ENDED
 from distrain.kube.resource import Resource, kubectl_type
 from distrain.release.owner import HELMS_OWN, ownership_of
+from distrain.workload.chart_objects import instance_of
 from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
-from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
 
 ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.failed: "Failed" for kind in KINDS}}
 
@@ -72,7 +72,7 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
     for pod in _pods(cluster, namespace):
         # The chart creates no pod directly. So if a pod has no owner, its owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ENDED:
-            yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
+            yield Orphan(instance_of(pod.metadata.labels), Resource("v1", "Pod", pod.metadata.name), flags)
 
 
 def refuse_takeover(cluster: Cluster, name: str, namespace: str, new: Iterable[Resource]) -> None:
@@ -100,14 +100,8 @@ def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.W
     for kind, version in versions.items():
         with contextlib.suppress(ForbiddenError):
             for job in cluster.workloads(version, kind, namespace):
-                if instance_of(job.metadata):
+                if instance_of(job.metadata.labels):
                     yield Resource(version, kind, job.metadata.name), job
-
-
-def instance_of(metadata: kube.Metadata) -> str:
-    """Return the release that an object's chart labels name, or an empty string if it has no such labels."""
-    labels = metadata.labels or {}
-    return labels.get(INSTANCE_LABEL, "") if labels.get(NAME_LABEL) == CHART else ""
 
 
 def end_of(job: kube.Workload) -> str | None:
@@ -120,7 +114,7 @@ def end_of(job: kube.Workload) -> str | None:
 
 def _pods(cluster: Cluster, namespace: str) -> list[kube.Pod]:
     try:
-        return [pod for pod in cluster.chart_pods(namespace) if instance_of(pod.metadata)]
+        return [pod for pod in cluster.chart_pods(namespace) if instance_of(pod.metadata.labels)]
     except (ForbiddenError, NotFoundError):
         return []
 

@@ -22,7 +22,7 @@ from distrain.scheduler.existing_pods import ExistingPods, add_nominated, add_ru
 from distrain.scheduler.node_ports import UsedPort, host_ports
 from distrain.scheduler.node_volume_limits import Attached, CsiVolume
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of
-from distrain.workload.manifest import is_of_release
+from distrain.workload.chart_objects import instance_of
 
 # Used in place of a node's name to mean every node.
 EVERYWHERE = ""
@@ -180,7 +180,7 @@ def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
     """
     if pod.namespace != namespace or pod.is_leaving:
         return False
-    return is_of_release(pod.labels, release)
+    return instance_of(pod.labels) == release
 
 
 def _joined(one: Any, other: Any) -> Any:

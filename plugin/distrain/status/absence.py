@@ -15,7 +15,7 @@ from distrain.kube.objects import Kube
 from distrain.kube.pod_status import ENDED
 from distrain.record.read import Record
 from distrain.status import recorded
-from distrain.status.sources import SILENCE_SECONDS, selector_of
+from distrain.status.sources import SILENCE_SECONDS, Selection
 from distrain.workload.documents import HOOK
 
 # Helm creates the new job some seconds after the old job has been deleted. So a watched run may have no job for
@@ -67,17 +67,15 @@ class Absence:
 
         An upgrade leaves them, but `helm uninstall` deletes them.
         """
-        path = paths.of_kind("v1", "ConfigMap", self._cluster.target.namespace)
-        found = _list(self._cluster, path, selector_of(self._release))
+        found = _config_maps(self._cluster, self._release)
         return found is not None and all(HOOK in (each.metadata.annotations or {}) for each in found)
 
 
 def is_being_replaced(cluster: Cluster, release: str) -> bool:
     """Tell whether Helm is about to create another job: a hook's pod is running, or the release's status is pending."""
-    namespace = cluster.target.namespace
-    path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
+    namespace, pods = cluster.target.namespace, list[kube.Pod]()
     with contextlib.suppress(UnreachableError):
-        pods = cluster.read_list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector_of(release))
+        pods = [pod for pod in cluster.chart_pods(namespace) if Selection(release).includes(pod.metadata.labels)]
     pending = "status in (pending-upgrade,pending-rollback)"
     secrets = paths.of_kind("v1", "Secret", namespace)
     return any(map(_replaces, pods)) or bool(_list(cluster, secrets, f"owner=helm,name={release},{pending}"))
@@ -111,7 +109,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
             return missing
         unknown = f"{release}: there is no run of this name in namespace {namespace}"
         return f"{unknown}; `helm distrain status {flags}` lists the existing runs"
-    if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
+    if _config_maps(cluster, release):
         again = f"`helm distrain upgrade {release} --reuse-values {flags}` creates the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
@@ -127,6 +125,13 @@ def _replaces(pod: kube.Pod) -> bool:
     """Tell whether the pod is still running and belongs to a Helm hook that runs while Helm replaces a job."""
     hooks = (pod.metadata.annotations or {}).get(HOOK, "")
     return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
+
+
+def _config_maps(cluster: Cluster, release: str) -> list[kube.Named] | None:
+    """Return the metadata of the release's ConfigMaps, or None if the user has no permission to list them."""
+    selection, path = Selection(release), paths.of_kind("v1", "ConfigMap", cluster.target.namespace)
+    found = _list(cluster, path, selection.selector("ConfigMap"))
+    return None if found is None else [each for each in found if selection.includes(each.metadata.labels)]
 
 
 def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:

@@ -27,9 +27,10 @@ from distrain.status.figures import TimedLog, clock, timed
 from distrain.status.ranks import tails_of, time_of
 from distrain.status.run import Held, Observed, ranks_of
 from distrain.status.sources import Source, Unread
+from distrain.workload.chart_objects import instance_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject, live_job, name_of_job
-from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
+from distrain.workload.manifest import KEYGEN
 
 # If there are more than EXPLAINED_RUNS runs, the plugin reads only their jobs and pods.
 EXPLAINED_RUNS = 32
@@ -72,7 +73,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
 
 
 def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
-    return metadata.namespace, (metadata.labels or {}).get(INSTANCE_LABEL, "")
+    return metadata.namespace, instance_of(metadata.labels)
 
 
 def is_keygen(found: LiveObject) -> bool:

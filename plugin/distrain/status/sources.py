@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distrain import kube
 from distrain.apiserver import paths
@@ -16,6 +16,7 @@ from distrain.apiserver.pages import Ahead
 from distrain.apiserver.watch import Watch
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.resource import Resource, plural
+from distrain.workload.chart_objects import instance_of
 from distrain.workload.documents import HOOK
 from distrain.workload.kinds import GROUPS, KUBEFLOW
 from distrain.workload.live_job import LiveObject
@@ -74,30 +75,42 @@ class Source(Protocol):
     def pods(self, unread: Unread) -> list[kube.Pod]: ...
 
 
-def selector_of(release: str | None = None, more: str | None = None) -> str:
-    """Return the label selector for the objects of one release, or of all releases.
+class Selection(NamedTuple):
+    """Selects the objects of one release, or those objects of all releases that also have the labels in `more`."""
 
-    The selector includes the labels in `more`.
-    """
-    terms = [f"{NAME_LABEL}={CHART}", *([f"{INSTANCE_LABEL}={release}"] if release else []), *([more] if more else [])]
-    return ",".join(terms)
+    release: str | None = None
+    more: str | None = None
+
+    def selector(self, kind: str) -> str:
+        """Return a label selector for the objects of a kind. It also selects other releases' objects, except pods.
+
+        The API server cannot select a release's objects: Argo CD may have changed the label
+        app.kubernetes.io/instance, and objects of earlier versions of the chart have no other label with the release.
+        """
+        instance = f"{INSTANCE_LABEL}={self.release}" if self.release and kind == "Pod" else ""
+        return ",".join(filter(None, (f"{NAME_LABEL}={CHART}", instance, self.more)))
+
+    def includes(self, labels: Mapping[str, str] | None) -> bool:
+        """Tell from the labels of an object that was selected with `selector` whether it is of the release."""
+        return not self.release or instance_of(labels) == self.release
 
 
 class Lists:
     """Reads each list once, and all lists at the same time."""
 
-    def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, selection: Selection) -> None:
         def read(kind: str, version: str, item: type[Any]) -> list[Any]:
             path, what = paths.of_kind(version, kind, namespace), _what(kind, namespace)
-            return cluster.read_list(path, item, what, labelSelector=selector)
+            return cluster.read_list(path, item, what, labelSelector=selection.selector(kind))
 
         self._pods = Ahead(read, "Pod", "v1", kube.Pod)
-        self._versions = _versions(cluster)
+        self._versions, self._selection = _versions(cluster), selection
         self._jobs = {kind: Ahead(read, kind, version, kube.Workload) for kind, version in self._versions.items()}
 
     def jobs(self, unread: Unread) -> list[LiveObject]:
         none: list[kube.Workload] = []
-        return _jobs({kind: unread.tolerate(ahead.result, none) for kind, ahead in self._jobs.items()}, self._versions)
+        found = {kind: unread.tolerate(ahead.result, none) for kind, ahead in self._jobs.items()}
+        return _jobs(found, self._versions, self._selection)
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
@@ -107,22 +120,22 @@ class Lists:
 class Watches:
     """Keeps each list up to date until `close` is called; `changed` is set after each change."""
 
-    def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, selection: Selection) -> None:
         self.changed = threading.Event()
 
         def watch(kind: str, version: str, item: type[T]) -> Watch[T]:
             path, what = paths.of_kind(version, kind, namespace), _what(kind, namespace)
-            return cluster.watch(path, item, what, self.changed, labelSelector=selector)
+            return cluster.watch(path, item, what, self.changed, labelSelector=selection.selector(kind))
 
         self._pods = watch("Pod", "v1", kube.Pod)
-        self._versions = _versions(cluster)
+        self._versions, self._selection = _versions(cluster), selection
         self._jobs = {kind: watch(kind, version, kube.Workload) for kind, version in self._versions.items()}
 
     def jobs(self, unread: Unread) -> list[LiveObject]:
         none: list[kube.Workload] = []
         found = {kind: unread.tolerate(watch.items, none) for kind, watch in self._jobs.items()}
         self._refuse_silence()
-        return _jobs(found, self._versions)
+        return _jobs(found, self._versions, self._selection)
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
@@ -156,9 +169,9 @@ def _versions(cluster: Cluster) -> Versions:
     return {"Job": "batch/v1", **{kind: version for version, kind in reversed(apis) if kind in KUBEFLOW}}
 
 
-def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions) -> list[LiveObject]:
+def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions, selection: Selection) -> list[LiveObject]:
     jobs = [(Resource(versions[kind], kind, job.metadata.name), job) for kind, each in found.items() for job in each]
-    return [job for job in jobs if _is_run(job[1].metadata)]
+    return [job for job in jobs if _is_run(job[1].metadata) and selection.includes(job[1].metadata.labels)]
 
 
 def _is_run(metadata: kube.Metadata) -> bool:

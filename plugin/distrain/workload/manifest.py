@@ -210,16 +210,6 @@ def prepare() -> None:
     form.converted({}, kube.Workload)
 
 
-def is_of_chart(labels: Mapping[str, str]) -> bool:
-    """Tell from the labels of a pod whether the pod belongs to a release of the chart."""
-    return labels.get(NAME_LABEL) == CHART
-
-
-def is_of_release(labels: Mapping[str, str], release: str) -> bool:
-    """Tell from the labels of a pod whether the pod belongs to this release of the chart."""
-    return is_of_chart(labels) and labels.get(INSTANCE_LABEL) == release
-
-
 def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
     """Return the pod templates of a Kubeflow job's roles, or the single template of another workload."""
     roles = [role for attribute in REPLICAS.values() for role in (getattr(spec, attribute) or {}).values()]

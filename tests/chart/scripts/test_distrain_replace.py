@@ -135,6 +135,31 @@ def test_job_of_the_same_name_that_is_not_the_releases_stays(kube: Kube, instanc
     assert cluster.deleted == []
 
 
+BY_HELM = {"meta.helm.sh/release-name": "run2"}
+
+
+@pytest.mark.parametrize(
+    ("own", "labelled", "annotations", "ended"),
+    [
+        pytest.param("run1", "application", {}, True, id="argo-cd-changed-the-label"),
+        pytest.param("run2", "run1", {}, False, id="job-of-another-release"),
+        pytest.param(None, "application", {}, True, id="argo-cd-changed-the-label-of-an-older-job"),
+        pytest.param(None, "run1", BY_HELM, True, id="older-job"),
+        pytest.param(None, "run2", BY_HELM, False, id="older-job-of-another-release"),
+    ],
+)
+def test_job_is_recognized_although_argo_cd_changes_its_label(
+    kube: Kube, own: str | None, labelled: str, annotations: dict[str, str], ended: bool
+) -> None:
+    found = job("MPIJob", "run1", "old", labelled)
+    found["metadata"]["labels"] |= {"distrain/instance": own} if own else {}
+    found["metadata"]["annotations"] |= annotations
+    kube.answer = cluster = Cluster({MPIJOB: found})
+
+    assert run(kube).returncode == 0
+    assert cluster.deleted == ([MPIJOB] if ended else [])
+
+
 def test_job_that_is_being_deleted_is_waited_for(kube: Kube) -> None:
     ending = job("MPIJob", "run1", "new")
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -195,6 +195,20 @@ def test_pod_that_runs_the_check_frees_its_part() -> None:
     )
 
 
+def test_pod_that_runs_the_check_frees_its_part_although_argo_cd_has_changed_its_label(
+    api: FakeApi, tmp_path: Path
+) -> None:
+    preflight, team = _own("preflight"), "/api/v1/namespaces/team"
+    labels = {"app.kubernetes.io/component": "preflight", "app.kubernetes.io/instance": "app"}
+    preflight["metadata"]["labels"] |= {**labels, "distrain/instance": "run1"}
+    api.answers |= {"/api/v1/nodes": ROOM, "/api/v1/pods": [preflight], team: namespace("team")}
+    api.answers |= {f"{team}/limitranges": [], f"{team}/resourcequotas": [_quota({"pods": "3"}, {"pods": "1"})]}
+    api.serve_mpi_jobs()
+    cluster = connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+
+    assert check(cluster, chart_job(), "team", release="run1").verdict == "fits"
+
+
 def test_job_that_moves_to_other_nodes_frees_what_its_pods_use_there(api: FakeApi, tmp_path: Path) -> None:
     pools = [node(f"{pool}-{number}", gpu="4", labels={"pool": pool}) for pool in ("old", "new") for number in (0, 1)]
     own = [{**_own(name), "spec": pod(name, on=f"old-{name}", gpu="4")["spec"]} for name in "01"]

@@ -59,9 +59,11 @@ def test_other_pods_keep_their_room(other: Object) -> None:
     assert (answer.verdict, answer.assumed) == ("busy", [])
 
 
-def test_pod_that_runs_the_check_makes_room_without_a_word() -> None:
+# Argo CD may change the label app.kubernetes.io/instance of a hook's pod.
+@pytest.mark.parametrize("changed", [{}, {"app.kubernetes.io/instance": "app", "distrain/instance": "run1"}])
+def test_pod_that_runs_the_check_makes_room_without_a_word(changed: dict[str, str]) -> None:
     preflight = _own("p", "run1", gpu="4")
-    preflight["metadata"]["labels"]["app.kubernetes.io/component"] = "preflight"
+    preflight["metadata"]["labels"] |= {"app.kubernetes.io/component": "preflight", **changed}
 
     answer = _of_run1([preflight])
 

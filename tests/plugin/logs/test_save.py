@@ -14,7 +14,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import BORN, LABELS, MPI, NAMESPACE, PLAIN, pod, serve
+from tests.plugin.status.runs import BORN, BY_ARGO, LABELS, MPI, NAMESPACE, PLAIN, live, pod, serve
 
 PASSWORD = "hunter2hunter2"
 
@@ -98,6 +98,23 @@ def test_events_of_a_run_whose_name_begins_with_the_same_words_are_left_out(
 
     assert [event["reason"] for event in _items(tmp_path / "report", "events.json")] == about[: len(own)]
     assert [group["spec"] for group in _items(tmp_path / "report", "podgroups.json")] == [{"minMember": 3}]
+
+
+def test_objects_of_the_run_are_saved_although_argo_cd_has_changed_their_label(
+    api: FakeApi, up: Kubelet, logs: Run, tmp_path: Path
+) -> None:
+    by_release = {release: {**BY_ARGO, "distrain/instance": release} for release in ("run1", "run2")}
+    jobs = [live(MPI, release=release, labels=labels) for release, labels in by_release.items()]
+    api.answers |= {
+        "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs": jobs,
+        f"{NAMESPACE}/configmaps": [
+            {"metadata": {"name": f"{release}-scripts", "labels": labels}} for release, labels in by_release.items()
+        ],
+    }
+
+    assert logs("run1", "--save", str(tmp_path / "report")).code == 0
+    assert [item["metadata"]["labels"] for item in _items(tmp_path / "report", "mpijobs.json")] == [by_release["run1"]]
+    assert (tmp_path / "report" / "configmaps.txt").read_text() == "run1-scripts\n"
 
 
 def test_log_is_saved_with_times_and_odd_bytes(up: Kubelet, logs: Run, tmp_path: Path) -> None:

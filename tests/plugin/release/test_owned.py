@@ -48,7 +48,7 @@ def _owned_by_flux(running: Recorded) -> None:
     running.show(metadata={**running.job["metadata"], "labels": OF_FLUX})
 
 
-def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
+def _owned_by_argo(running: Recorded, helm: Object, application: str = "run1", **metadata: Any) -> None:
     """Make the job part of an Argo CD Application whose Helm settings are `helm`.
 
     Argo CD only renders the chart, so Helm has no record of a release.
@@ -58,7 +58,7 @@ def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
     running.api.answers[JOBS] = [job]
     running.api.answers[APPLICATIONS] = [
         {
-            "metadata": {"name": "run1", "namespace": "argocd"},
+            "metadata": {"name": application, "namespace": "argocd"},
             "spec": {"source": {**SOURCE, "helm": helm}, "destination": {"namespace": "team"}},
         }
     ]
@@ -206,6 +206,18 @@ def test_run_that_only_the_label_of_the_chart_marks_is_found_by_its_application(
     outcome = run(*RESCALE, "--yes")
 
     assert (outcome.code, outcome.err.startswith(f"{BY_ARGO}nothing was changed\n")) == (2, True)
+
+
+def test_run_whose_label_argo_cd_has_changed_is_found_by_the_application_of_the_label(
+    run: Run, running: Recorded
+) -> None:
+    labels = {**running.job["metadata"]["labels"], "app.kubernetes.io/instance": "app", "distrain/instance": "run1"}
+    _owned_by_argo(running, {"valuesObject": VALUES}, "app", annotations={}, labels=labels)
+
+    outcome = run(*RESCALE, "--yes")
+
+    words = "distrain: run1: belongs to Argo CD's Application app in namespace argocd"
+    assert (outcome.code, outcome.err.startswith(words)) == (2, True)
 
 
 def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run: Run, running: Recorded) -> None:

@@ -13,6 +13,8 @@ from tests.plugin.program import Outcome
 
 BORN = "2026-01-01T00:00:00Z"
 LABELS = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+# Labels of an object of run1 that Argo CD tracks by the label app.kubernetes.io/instance.
+BY_ARGO = {**LABELS, "app.kubernetes.io/instance": "app", "distrain/instance": "run1"}
 KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 NAMESPACE = "/api/v1/namespaces/team"
 

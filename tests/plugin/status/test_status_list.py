@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import quote_plus
 
 import pytest
@@ -9,13 +10,17 @@ import pytest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.program import Run
 from tests.plugin.status.runs import (
+    BY_ARGO,
     LABELS,
     MPI,
     NAMESPACE,
     PYTORCH,
+    UP,
     WAITING,
     live,
+    rows_of,
     serve,
+    step,
 )
 
 
@@ -30,6 +35,17 @@ def test_all_runs_have_a_line_each(api: FakeApi, status: Run) -> None:
     assert first.split()[:4] == ["run1", "PyTorchJob", "Pending", "1/2"]
     assert first.endswith("run1-worker-1: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
     assert second.split()[:4] == ["run2", "MPIJob", "Pending", "0/2"]
+
+
+def test_run_whose_label_argo_cd_has_changed_is_found_by_its_own_label(api: FakeApi, status: Run) -> None:
+    others = live(MPI, release="run2", labels={**BY_ARGO, "distrain/instance": "run2"})
+    serve(api, live(MPI, labels=BY_ARGO), others, pods=UP, run1_launcher=step(100, at=time.time()))
+
+    rows = rows_of(status("run1"))
+
+    assert (rows["run1"], rows["workers"].split()[0]) == ("Running", "2")
+    assert [line.split()[0] for line in status().out.splitlines()[1:]] == ["run1", "run2"]
+    assert status("app").err.startswith("distrain: app: there is no run of this name")
 
 
 def test_namespace_without_runs_says_so(status: Run) -> None:

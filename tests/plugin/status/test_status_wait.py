@@ -16,6 +16,7 @@ from tests.plugin.objects import Object
 from tests.plugin.program import Run
 from tests.plugin.status.runs import (
     BROKEN,
+    BY_ARGO,
     DONE,
     LABELS,
     MPI,
@@ -82,11 +83,16 @@ def first_look(api: FakeApi) -> Callable[[Callable[[], object]], None]:
     return act
 
 
+@pytest.mark.parametrize("left", [[], [{**BY_ARGO, "distrain/instance": "run2"}]], ids=["none", "another-run"])
 def test_wait_ends_when_the_run_is_removed_with_its_configmaps(
-    api: FakeApi, status: Run, watched: Callable[[Object, str], None], first_look: Callable[..., None]
+    api: FakeApi,
+    status: Run,
+    watched: Callable[[Object, str], None],
+    first_look: Callable[..., None],
+    left: list[Object],
 ) -> None:
     serve(api, MPI, pods=UP)
-    api.answers[CONFIG_MAPS] = []
+    api.answers[CONFIG_MAPS] = [{"metadata": {"name": "run2-scripts", "labels": labels}} for labels in left]
     first_look(lambda: watched(MPI, "DELETED"))
 
     shown = status("run1", "--wait")
@@ -98,6 +104,7 @@ def test_wait_ends_when_the_run_is_removed_with_its_configmaps(
     "config_maps",
     [
         pytest.param([{"metadata": {"name": "run1-scripts", "labels": LABELS}}], id="release-is-there"),
+        pytest.param([{"metadata": {"name": "run1-scripts", "labels": BY_ARGO}}], id="release-of-argo-cd-is-there"),
         pytest.param(403, id="no-right"),
     ],
 )

@@ -62,11 +62,12 @@ distrain.hooks.podMetadata
   A failed pod stays until the hook runs again, so that its log can be read. The pod of a successful `helm test` stays
   too, unless Helm prints its log. The annotation that makes Helm print the log is set only if hooks.printLog is true,
   because Flux's helm-controller crashes on it (https://github.com/fluxcd/helm-controller/issues/1562). A hook's pod
-  gets no labels or annotations for a gang scheduler.
+  gets no labels or annotations for a gang scheduler. Argo CD may change the label app.kubernetes.io/instance of a
+  hook's pod, so the hook's NetworkPolicy selects the pod by the label distrain/instance.
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
-  {{- $labels := include "distrain.labels.ownPod" . | fromJson }}
+  {{- $labels := include "distrain.labels.ownPod" . | fromJson | merge (dict "distrain/instance" .root.Job.names.instance) }}
   {{- $mesh := include "distrain.labels.mesh" . | fromJson }}
   {{- merge $labels (.root.Values.podLabels | default dict) (.root.Values.commonLabels | default dict) $mesh | toYaml | nindent 2 }}
 annotations:

@@ -47,6 +47,10 @@ annotations:
 {{- /*
 distrain.labels.resource, distrain.labels.own
   Take the root context.
+
+  If Argo CD tracks its objects by labels, it replaces the value of app.kubernetes.io/instance by the Application's
+  name, in each object that it creates, but not in the pods of a job. So the replace hook recognizes the job by the
+  label distrain/instance.
 */}}
 {{- define "distrain.labels.resource" -}}
 {{- include "distrain.labels.own" . }}
@@ -59,6 +63,7 @@ distrain.labels.resource, distrain.labels.own
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/name: distrain
 app.kubernetes.io/instance: {{ .Job.names.instance | quote }}
+distrain/instance: {{ .Job.names.instance | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}

@@ -70,8 +70,8 @@ egress:
 
 {{- /*
 distrain.network.callers
-  Takes (dict "root" <root context> "roles" <roles>). These pods need no DNS, because Kubernetes gives them the API
-  server's address in environment variables.
+  Takes (dict "root" <root context> "roles" <roles> "label" <as for distrain.network.pods>). These pods need no DNS,
+  because Kubernetes gives them the API server's address in environment variables.
 */}}
 {{- define "distrain.network.callers" -}}
 podSelector:
@@ -86,12 +86,13 @@ egress:
 
 {{- /*
 distrain.network.pods
-  Takes (dict "root" <root context> "roles" <roles>). Renders a label selector of the roles' pods.
+  Takes (dict "root" <root context> "roles" <roles> "label" <label with the release's instance, by default
+  app.kubernetes.io/instance>). Renders a label selector of the roles' pods.
 */}}
 {{- define "distrain.network.pods" -}}
 matchLabels:
   app.kubernetes.io/name: distrain
-  app.kubernetes.io/instance: {{ .root.Job.names.instance | quote }}
+  {{ .label | default "app.kubernetes.io/instance" }}: {{ .root.Job.names.instance | quote }}
 matchExpressions:
   - key: app.kubernetes.io/component
     operator: In

@@ -12,7 +12,7 @@ distrain.validate.metadata.common
 */}}
 {{- define "distrain.validate.metadata.common" -}}
 {{- range $key, $_ := .Values.commonLabels -}}
-{{- if or (regexMatch "^app\\.kubernetes\\.io/(component|instance|managed-by|name|version)$" $key) (regexMatch "^(batch\\.kubernetes\\.io|helm\\.sh|kueue\\.x-k8s\\.io|rbac\\.authorization\\.kubeflow\\.org|scheduling\\.x-k8s\\.io|training\\.kubeflow\\.org)/" $key) (has $key (list "controller-uid" "job-name" "sidecar.istio.io/inject")) -}}
+{{- if or (regexMatch "^app\\.kubernetes\\.io/(component|instance|managed-by|name|version)$" $key) (regexMatch "^(batch\\.kubernetes\\.io|distrain|helm\\.sh|kueue\\.x-k8s\\.io|rbac\\.authorization\\.kubeflow\\.org|scheduling\\.x-k8s\\.io|training\\.kubeflow\\.org)/" $key) (has $key (list "controller-uid" "job-name" "sidecar.istio.io/inject")) -}}
 {{- printf "distrain: commonLabels: %s is a label that the chart or an operator sets; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}

@@ -236,7 +236,7 @@ distrain.validate.pod.env
 {{- $values := empty $section | ternary (dict "labels" $.Values.podLabels "annotations" $.Values.podAnnotations) (index $.Values $section) -}}
 {{- $names := empty $section | ternary (dict "labels" "podLabels" "annotations" "podAnnotations") (dict "labels" (print $at "labels") "annotations" (print $at "annotations")) -}}
 {{- range $key, $_ := $values.labels -}}
-{{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|scheduling\\.x-k8s\\.io)/" $key -}}
+{{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|distrain|scheduling\\.x-k8s\\.io)/" $key -}}
 {{- if or (hasKey $labels $key) $operators (and $.Job.isPlain (has $key (list "job-name" "controller-uid"))) -}}
 {{- printf "distrain: %s: %s is a label that the job itself sets; remove it\n" $names.labels $key -}}
 {{- end -}}

@@ -20,9 +20,10 @@ from distrain.apiserver.cluster import NOT_ENDED
 from distrain.check.snapshot.judged_kinds import ANNOTATIONS, JUDGED, NAMESPACES, NODES, PODS, JudgedKind, Snapshot
 from distrain.errors import ForbiddenError, NotFoundError
 from distrain.pods import pod_encoding
+from distrain.workload.chart_objects import is_of_chart
 from distrain.workload.gang_schedulers import BY_VALUE
 from distrain.workload.kinds import RENDERED_GROUPS
-from distrain.workload.manifest import CHART, NAME_LABEL, is_of_chart
+from distrain.workload.manifest import CHART, NAME_LABEL
 
 if TYPE_CHECKING:
     from distrain.apiserver.capabilities import Capabilities

@@ -33,7 +33,7 @@ from distrain.progress.steps import after_last_step, trained_nothing
 from distrain.progress.waiting import SEE_LOG
 from distrain.status.causes import kubelet, queued, refused, stalled, unfinished, unscheduled
 from distrain.status.phase import Phase, Word
-from distrain.workload.chart_values import s3_secret
+from distrain.workload.chart_objects import s3_secret
 from distrain.workload.kinds import VERSIONS
 from distrain.workload.manifest import WORKER, Job
 from distrain.workload.wording import counted

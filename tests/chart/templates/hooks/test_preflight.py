@@ -232,7 +232,7 @@ def test_pod_is_in_no_gang(helm: Path) -> None:
     pod = only(found, "Pod")
 
     assert set(pod["metadata"]["labels"]) == {
-        "app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name",
+        "app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name", "distrain/instance",
         "sidecar.istio.io/inject", "istio.io/dataplane-mode",
     }  # fmt: skip
     assert "schedulerName" not in pod["spec"]

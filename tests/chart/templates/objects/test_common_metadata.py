@@ -75,6 +75,7 @@ def test_common_metadata_replaces_a_job_only_where_kubernetes_fixes_the_labels_o
         ("app.kubernetes.io/instance", "app.kubernetes.io/part-of"),
         ("app.kubernetes.io/component", "component"),
         ("helm.sh/chart", "chart"),
+        ("distrain/instance", "instance"),
         ("kueue.x-k8s.io/queue-name", "queue-name"),
         ("training.kubeflow.org/job-name", "training-job"),
         ("batch.kubernetes.io/job-name", "batch-job"),

@@ -114,6 +114,16 @@ def test_only_pods_that_call_the_api_server_reach_it(helm: Path, kind: str) -> N
 
 
 @every_kind
+def test_hook_reaches_the_api_server_although_argo_cd_changes_its_label(helm: Path, kind: str) -> None:
+    """Argo CD ignores the hooks of `helm test`. It does not change the labels of the pods that a job creates."""
+    namespace = Namespace(helm, kind)
+
+    found = [Pod({**pod.labels, INSTANCE: "app"}) for pod in namespace.pods if role(pod) in ("preflight", "replace")]
+
+    assert [namespace.allows(pod, API_SERVER, 443) for pod in found] == [True, True]
+
+
+@every_kind
 def test_hooks_reach_the_api_server_alone(helm: Path, kind: str) -> None:
     namespace = Namespace(helm, kind)
     of_hooks = [pod for pod in namespace.pods if role(pod) in HOOK_ROLES]

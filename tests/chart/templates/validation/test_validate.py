@@ -255,6 +255,12 @@ CASES = [
         id="label-of-the-chart",
     ),
     pytest.param(
+        ["podLabels.distrain/instance=mine"],
+        "podLabels: distrain/instance is a label that the job itself sets; remove it",
+        ["podLabels.instance=mine"],
+        id="own-label-of-the-chart",
+    ),
+    pytest.param(
         ["podLabels.training\\.kubeflow\\.org/job-name=mine"],
         "podLabels: training.kubeflow.org/job-name is a label that the job itself sets; remove it",
         ["podLabels.job-name=mine"],
