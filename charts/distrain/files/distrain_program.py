@@ -7,13 +7,13 @@ import argparse
 import collections
 import contextlib
 import json
+import mmap
 import os
 import pwd
 import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from typing import Any, Optional
@@ -31,15 +31,14 @@ KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
 # If the program fails twice within SOON seconds, the script waits before it starts the program again.
 SOON = 60
-# Wait at least this number of seconds before a restart, so that the old programs of the other pods end before a new
-# program starts.
+# Wait at least this number of seconds before a restart, so that the old programs of the other pods have ended.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
 # If SIGSTOP has halted the program for SECONDS_HALTED, the script kills the program. The programs in the other pods
 # wait at least as long for a step, so they do not give up earlier.
 SECONDS_HALTED = 30
-# At most MOST_KEPT failures are stored for the next launcher.
-MOST_KEPT = 5000
+# At most MOST_KEPT failures are stored for the next launcher. They always fit into SHARED_BYTES.
+MOST_KEPT, SHARED_BYTES = 5000, 16 << 20
 # Operators and Kubernetes assume that an exit code above 127 means that a signal killed the process.
 HIGHEST_FAILURE = 127
 
@@ -65,7 +64,7 @@ def unnamed_user(environment: dict) -> dict:
         home = environment.get("HOME", "/")
         is_own = os.path.isdir(home) and os.access(home, os.W_OK)
         name = environment.get("USER") or f"user{os.getuid()}"
-        return {"USER": name, "HOME": home if is_own else tempfile.gettempdir()}
+        return {"USER": name, "HOME": home if is_own else environment.get("TMPDIR", "/tmp")}
     return {}
 
 
@@ -113,8 +112,7 @@ class Program:
             # if the script searched the line only later. Output that is read from here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
-            # The pipe of a program that has ended may stay open forever, because a child process of the program still
-            # holds it.
+            # The pipe of a program that has ended may stay open forever: a child process may still hold it.
             return self.process.poll() is None
         chunk = os.read(self.process.stdout.fileno(), 65536)
         self.is_open = bool(chunk)
@@ -163,8 +161,7 @@ class Program:
 
         def tell(*_: object) -> None:
             told.append(True)
-            # A step that was found before may belong to an earlier stop, after which torchrun has restarted its ranks.
-            # So forget it.
+            # Forget a step that was found before: since then, torchrun may have restarted its ranks after a stop.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 
@@ -256,14 +253,13 @@ class Restarts:
 
     The program is started again as long as it fails at most `most` times within `window` seconds.
 
-    The failures are stored in an unnamed file that forked processes share, so the count is not lost when a child
-    process is killed.
+    The failures are stored in memory that forked processes share, so the count is not lost when a child process is
+    killed. It is not a file, because a failed program may have filled the disk. Unused pages take no memory.
     """
 
     def __init__(self, most: int, window: float) -> None:
-        self.most = most
-        self.window = window
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.most, self.window = most, window
+        self.shared = mmap.mmap(-1, SHARED_BYTES)
 
     @property
     def failures(self) -> list:
@@ -272,17 +268,21 @@ class Restarts:
         return [(when, cause) for when, cause in self.read() if now - when < self.window]
 
     def read(self) -> list:
-        number = self.file.fileno()
-        lines = os.pread(number, os.fstat(number).st_size, 0).splitlines()
+        lines = self.shared[: self.shared.find(b"\0", 0)].splitlines()
         return [tuple(json.loads(line.decode())) for line in lines]
 
     def add(self, cause: str) -> bool:
         """Count a failure. Return whether the program may be started again."""
-        self.write(time.monotonic(), cause)
+        self.write([(time.monotonic(), cause)])
         return len(self.failures) <= self.most
 
-    def write(self, when: float, cause: str) -> None:
-        os.write(self.file.fileno(), json.dumps([when, cause[:2000]]).encode() + b"\n")
+    def write(self, failures: list) -> None:
+        lines = b"".join(json.dumps([when, cause[:2000]]).encode() + b"\n" for when, cause in failures)
+        end = self.shared.find(b"\0", 0)
+        if end + len(lines) >= len(self.shared):
+            # Many thousands of failures are stored, most of them from before the window. Count anew.
+            self.shared[:], end = bytes(len(self.shared)), 0
+        self.shared[end : end + len(lines)] = lines
 
     def pause(self) -> float:
         """Return the seconds to wait before the next start.
@@ -317,8 +317,8 @@ class Restarts:
         """Add the failures that a launcher on another machine has counted."""
         times, first, last = json.loads(text)
         ago = time.time() - time.monotonic()
-        for index, when in enumerate(times):
-            self.write(min(when - ago, time.monotonic()), last if index else first)
+        whens = [min(when - ago, time.monotonic()) for when in times]
+        self.write([(when, last if index else first) for index, when in enumerate(whens)])
 
 
 def parse(name: str, argv: list) -> tuple:

@@ -39,6 +39,15 @@ def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) 
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
 
 
+def test_failure_on_a_full_disk_counts_as_every_other(bench: Bench) -> None:
+    no_writes = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+
+    code, output = bench.run("mkdir tried || exit 0; exit 1", "--max-restarts=1", before=no_writes)
+
+    assert code == 0, output
+    assert "starting again (restart 1 of 1 in 3600 s): sh ended with exit code 1; this pod's log says why" in output
+
+
 @pytest.mark.parametrize("file", ["memory.events", "memory/memory.oom_control"])
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 137"])
 def test_program_that_ran_out_of_memory_is_named(bench: Bench, file: str, end: str) -> None:

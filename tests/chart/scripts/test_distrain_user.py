@@ -54,9 +54,9 @@ def test_known_user_is_not_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_program_of_an_unknown_user_has_a_name_and_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = pods.load("distrain_program.py")
     monkeypatch.setattr(script.os, "getuid", lambda: UNKNOWN)
-    monkeypatch.setattr(script.tempfile, "gettempdir", lambda: "/tmp")
 
     assert script.unnamed_user({"HOME": "/nonexistent"}) == {"USER": f"user{UNKNOWN}", "HOME": "/tmp"}
+    assert script.unnamed_user({"HOME": "/nonexistent", "TMPDIR": "/scratch"})["HOME"] == "/scratch"
     assert script.unnamed_user({"HOME": str(tmp_path), "USER": "me"}) == {"USER": "me", "HOME": str(tmp_path)}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,6 +84,28 @@ def test_first_and_last_cause_of_the_failures_are_taken_up() -> None:
 
     assert [cause for _, cause in later.failures] == ["first", "third", "third"]
     assert later.cause() == "first (the first of 3 failures within 3600 s; the last: third)"
+
+
+def test_failures_are_counted_anew_when_the_memory_for_them_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain_program.py")
+    monkeypatch.setattr(module, "SHARED_BYTES", 2 * len(json.dumps([time.monotonic(), "cause 0"])) + 10)
+    restarts, seen = module.Restarts(1, 3600), []
+
+    for number in range(3):
+        restarts.add(f"cause {number}")
+        seen.append([cause for _, cause in restarts.failures])
+
+    assert seen == [["cause 0"], ["cause 0", "cause 1"], ["cause 2"]]
+
+
+def test_as_many_long_causes_as_a_launcher_stores_fit_into_the_memory() -> None:
+    module = load("distrain_program.py")
+    earlier, later = (module.Restarts(9, 3600) for _ in range(2))
+    earlier.write([(time.monotonic(), "\N{ROCKET}" * 200)] * module.MOST_KEPT)
+
+    later.take_up(earlier.as_text())
+
+    assert [len(restarts.failures) for restarts in (earlier, later)] == [module.MOST_KEPT] * 2
 
 
 def test_outcome_is_that_of_an_earlier_launcher_alone(tmp_path: Path) -> None:
