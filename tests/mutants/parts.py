@@ -93,7 +93,10 @@ PARTS = (
         "derive",
         80,
         ("plugin/distrain/derive/*.py",),
-        ("tests/plugin/derive/test_*.py", "tests/plugin/cloud/test_instances.py"),
+        tuple(
+            f"tests/plugin/{name}.py"
+            for name in ("derive/test_*", "cloud/test_instances", "commands/test_template", "release/test_size")
+        ),
     ),
     Part("release", 90, ("plugin/distrain/release/*.py",), ("tests/plugin/release/**/test_*.py",)),
     Part(

@@ -180,6 +180,7 @@ def test_alias_keeps_its_value_if_a_later_file_changes_its_anchor(
     workers = {"replicas": 1, "gpus": 8, "shm": "8Gi", **expected.get("workers", {})}
     assert outcome.values == {**expected, "workers": workers}
     assert outcome.out.startswith("# mine\n")
+    assert outcome.out.count("  # derived: ") == len(workers.keys() - expected.get("workers", {}).keys())
     again = derive(outcome.out, "--node-gpus", "8")
     assert again.out == outcome.out
 
