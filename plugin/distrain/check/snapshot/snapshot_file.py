@@ -182,8 +182,7 @@ def read_file(path: str) -> Contents:
 
     Raise ValuesError unless the content is a list of objects with at least one node.
     """
-    flag = f"--snapshot: {path}"
-    content = b""
+    flag, content = f"--snapshot: {path}", b""
     try:
         content = _unpacked(files.read(path, files.SNAPSHOT))
         found = contents(content)
@@ -202,11 +201,12 @@ def read_file(path: str) -> Contents:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """Return the content, unpacked if it is packed, and without the byte order mark that PowerShell writes."""
+    """Return the content in UTF-8: unpacked if it is packed, and converted if a PowerShell has written it."""
     if content.startswith(GZIP):
         with gzip.open(io.BytesIO(content)) as unpacked:
             content = files.rest(unpacked, files.SNAPSHOT)
-    return content.removeprefix(codecs.BOM_UTF8)
+    is_utf16 = content.startswith(codecs.BOM_UTF16_LE)
+    return content.decode("utf-16").encode() if is_utf16 else content.removeprefix(codecs.BOM_UTF8)
 
 
 def _refuse_other_snapshots(found: Contents, flag: str) -> None:

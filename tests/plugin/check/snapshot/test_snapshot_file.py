@@ -46,11 +46,12 @@ def test_snapshot_may_be_compressed(check: Check, tmp_path: Path, monkeypatch: p
     assert (code, "torn.gz is cut off or damaged: " in err) == (2, True)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "compressed"])
-def test_snapshot_may_begin_with_a_byte_order_mark(
-    check: Check, tmp_path: Path, pack: Callable[[bytes], bytes]
+def test_snapshot_may_be_written_by_powershell(
+    check: Check, tmp_path: Path, pack: Callable[[bytes], bytes], encoding: str
 ) -> None:
-    content = list_of(*kind("Node", node("a", gpu="8"))).replace("\n", "\r\n").encode("utf-8-sig")
+    content = list_of(*kind("Node", node("a", gpu="8"))).replace("\n", "\r\n").encode(encoding)
     (tmp_path / "nodes").write_bytes(pack(content))
 
     assert check("--snapshot", str(tmp_path / "nodes"))[0] == 0
