@@ -23,8 +23,7 @@ KEEPERS = 8
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
     """Store how the run has ended.
 
-    Store how the run has ended. If the launcher's pod is lost, the operator starts another launcher, which reads this
-    outcome.
+    If the launcher's pod is lost, the operator starts another launcher, which reads this outcome.
     """
     keep(way, hostfile, {OUTCOME: f"{ended.code} {ended.cause[:2000]}"})
 
@@ -74,8 +73,9 @@ def count_in(text: str) -> int:
 
 
 def keep(way: Any, hostfile: str, texts: dict) -> None:
-    """Write each text to its file, on a few workers."""
-    command = "; ".join(f"printf %s {shlex.quote(text)} >{file}" for file, text in texts.items())
+    """Write each text to its file, on a few workers. If a worker's disk is full, its files keep their texts."""
+    writes = (f"printf %s {shlex.quote(text)} >{file}.new && mv -f {file}.new {file}" for file, text in texts.items())
+    command = " && ".join(writes)
     ask_keepers(hostfile, lambda host: way.why_not_run(host, command), way)
 
 

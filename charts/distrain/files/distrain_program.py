@@ -61,10 +61,11 @@ def unnamed_user(environment: dict) -> dict:
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
-        home = environment.get("HOME", "/")
-        is_own = os.path.isdir(home) and os.access(home, os.W_OK)
+        # tempfile.gettempdir() would fail on a full disk.
+        homes = (environment.get("HOME", "/"), environment.get("TMPDIR", ""), "/tmp", "/var/tmp")
+        is_own = (home for home in homes if os.path.isdir(home) and os.access(home, os.W_OK))
         name = environment.get("USER") or f"user{os.getuid()}"
-        return {"USER": name, "HOME": home if is_own else environment.get("TMPDIR", "/tmp")}
+        return {"USER": name, "HOME": next(is_own, "/tmp")}
     return {}
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from distrain_message import print_line
 from distrain_root import readable_by_user_alone
 
+# A folder in memory, which every container has.
+MEMORY = "/dev/shm"
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
@@ -166,17 +168,20 @@ class Kubexec(Way):
         # A worker creates this file when it receives SIGTERM. The file is needed because kubectl can reach a pod for a
         # while after SIGTERM.
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
-        reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
+        reason, stat = run(self.command(host, f"{leaving}; cat /proc/1/stat"), SECONDS_FOR_KUBECTL)
         if not reason:
             # The start time of the pod's process 1 identifies the pod.
             self.pods[host] = stat.rpartition(")")[2].split()[19:20]
         return reason
 
     def why_not_run(self, host: str, command: str) -> str:
-        return run([self.agent, host, command], SECONDS_FOR_KUBECTL)[0]
+        return run(self.command(host, command), SECONDS_FOR_KUBECTL)[0]
 
     def output(self, host: str, command: str) -> str:
-        return run([self.agent, host, command], SECONDS_FOR_KUBECTL)[1]
+        return run(self.command(host, command), SECONDS_FOR_KUBECTL)[1]
+
+    def command(self, host: str, command: str) -> list:
+        return ["/bin/sh", self.agent, host, command]
 
     def environment(self) -> dict:
         # mpirun also passes the agent's name to its daemons on the workers. A daemon gives up if it does not find the
@@ -192,16 +197,12 @@ def ssh_arguments(folder: str, port: int) -> str:
     alias for every worker.
     """
     key = os.path.join(folder, "id_rsa")
-    own_folder = tempfile.mkdtemp(prefix="distrain-")
     try:
         with open(key + ".pub", encoding="utf-8") as public_key:
-            known_host = "distrain " + public_key.read()
-        identity = readable_by_user_alone(key, own_folder)
+            known_hosts = own_file("known_hosts", "distrain " + public_key.read())
+        identity = readable_by_user_alone(key, os.path.dirname(known_hosts))
     except OSError as error:
         raise LaunchError(f"{error.filename}: {error.strerror}; the job's SSH key should be mounted there") from None
-    known_hosts = os.path.join(own_folder, "known_hosts")
-    with open(known_hosts, "w", encoding="utf-8") as file:
-        file.write(known_host)
     return (
         f"-F none -p {port} -i {identity} -o IdentitiesOnly=yes -o BatchMode=yes -o ConnectionAttempts=10 "
         "-o StrictHostKeyChecking=yes -o HostKeyAlias=distrain -o GlobalKnownHostsFile=none "
@@ -226,10 +227,25 @@ def kubexec_agent(path: str) -> str:
     if "/etc/hosts_of_nodes" not in text:
         return path
     lines = [line for line in text.splitlines(keepends=True) if "kubectl cp " not in line]
-    agent = os.path.join(tempfile.mkdtemp(prefix="distrain-"), "kubexec.sh")
-    with open(os.open(agent, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
-        file.write("".join(lines).replace("cat /etc/hosts_of_nodes >> /etc/hosts && ", ""))
-    return agent
+    return own_file("kubexec.sh", "".join(lines).replace("cat /etc/hosts_of_nodes >> /etc/hosts && ", ""))
+
+
+def own_file(name: str, text: str) -> str:
+    """Write a file into a new folder, and return the file's path.
+
+    If the disk is full, the folder is in memory: the program may have filled the disk, and may be started again.
+    """
+    try:
+        return written(tempfile.mkdtemp(prefix="distrain-"), name, text)
+    except OSError:
+        return written(tempfile.mkdtemp(prefix="distrain-", dir=MEMORY), name, text)
+
+
+def written(folder: str, name: str, text: str) -> str:
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
 
 
 def who_fails(hosts: list, why: Any, at_once: int) -> list:

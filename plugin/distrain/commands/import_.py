@@ -30,6 +30,7 @@ from distrain.imports.read import finished, read
 from distrain.imports.values_file import secret_command, written
 from distrain.kube.resource import plural
 from distrain.request.request import Request
+from distrain.workload.chart_objects import instance_of
 from distrain.workload.kinds import KUBEFLOW, Kind
 from distrain.yaml import yaml_writer
 
@@ -38,7 +39,6 @@ IN_CLUSTER = re.compile(r"([A-Za-z]+)(?:\.(?:trainer\.)?kubeflow\.org|\.jobset\.
 OTHERS = {"trainjob": TRAINJOB, "jobset": JOBSET}
 # The chart is rendered for this version of Kubernetes, whose API has all pod fields that the chart can write.
 KUBERNETES = "v1.34.0"
-CHART_NAME, NAME_LABEL, RELEASE_LABEL = "distrain", "app.kubernetes.io/name", "app.kubernetes.io/instance"
 
 
 class Origin(Struct, frozen=True):
@@ -153,8 +153,7 @@ def _runtime(request: Request, job: dict[str, Any]) -> dict[str, Any] | None:
 
 def _refuse_release(job: dict[str, Any], origin: str, helm_flags: str) -> None:
     labels = (job.get("metadata") or {}).get("labels") or {}
-    if labels.get(NAME_LABEL) == CHART_NAME:
-        release = labels.get(RELEASE_LABEL)
+    if release := instance_of(labels):
         words = f"`helm {helm_flags} get values {release}` prints its values"
         raise ValuesError(f"{origin}: is the job of the release {release}; {words}")
 

@@ -84,7 +84,8 @@ class Saving:
 
     def _objects(self, api_version: str, kind: str) -> None:
         path, what = paths.of_kind(api_version, kind, self._namespace), f"{plural(kind)} of namespace {self._namespace}"
-        listed = self._cluster.each(path, Object, what, labelSelector=self._selection.selector(kind))
+        # The pods of hooks may have Argo CD's value of the label app.kubernetes.io/instance.
+        listed = self._cluster.each(path, Object, what, labelSelector=Selection().selector(kind))
         found = (each for each in listed if self._selection.includes(each["metadata"].get("labels")))
         first = next(found, None)
         head = {"apiVersion": api_version, "kind": kind}

@@ -67,10 +67,14 @@ def _of_flux(labels: Mapping[str, str]) -> Owner | None:
 
 
 def _of_argo(found: Ownership) -> Owner | None:
+    tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
+    return application(tracking or found.labels.get(ARGO_LABEL, ""))
+
+
+def application(tracking: str) -> Owner | None:
     """Return the Application that an object's label or annotation names, as APP or as NAMESPACE_APP.
 
     Argo CD writes NAMESPACE_APP for an Application outside of its own namespace.
     """
-    tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
-    namespace, _, name = (tracking or found.labels.get(ARGO_LABEL, "")).rpartition("_")
+    namespace, _, name = tracking.rpartition("_")
     return Owner("Application", name, namespace) if name else None

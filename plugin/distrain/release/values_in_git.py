@@ -18,7 +18,7 @@ from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import DistrainError, ForbiddenError, NotFoundError, RefusedError
 from distrain.kube import gitops
-from distrain.release.owner import ARGO_ANNOTATION, Owner, Ownership, owner
+from distrain.release.owner import ARGO_ANNOTATION, Owner, Ownership, application, owner
 from distrain.workload.wording import listed
 from distrain.yaml import yaml_loader
 
@@ -108,15 +108,19 @@ def find(cluster: Cluster, found: Owner, namespace: str) -> Place:
     return _of_helm_release(cluster, found) if found.kind == "HelmRelease" else _of_kustomization(cluster, found)
 
 
-def application_named(cluster: Cluster, name: str, namespace: str) -> Owner | None:
-    """Return the Application of this name that deploys to the namespace, or None if no such one can be found."""
+def application_named(cluster: Cluster, named: str, namespace: str) -> Owner | None:
+    """Return the Application that deploys to the namespace, or None if no such one can be found.
+
+    `named` is APP or NAMESPACE_APP.
+    """
+    if not (wanted := application(named)):
+        return None
     try:
-        found = _application(cluster, Owner("Application", name), namespace)
+        found = _application(cluster, wanted, namespace)
     except DistrainError:
         return None
-    return (
-        Owner("Application", name, found.metadata.namespace) if found.spec.destination.namespace == namespace else None
-    )
+    is_there = found.spec.destination.namespace == namespace
+    return Owner(wanted.kind, wanted.name, found.metadata.namespace) if is_there else None
 
 
 def _of_application(cluster: Cluster, found: Owner, namespace: str) -> Place:

@@ -114,7 +114,7 @@ class Lists:
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
-        return unread.tolerate(self._pods.result, none)
+        return _own(unread.tolerate(self._pods.result, none), self._selection)
 
 
 class Watches:
@@ -139,7 +139,7 @@ class Watches:
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
-        return unread.tolerate(self._pods.items, none)
+        return _own(unread.tolerate(self._pods.items, none), self._selection)
 
     @property
     def has_answered(self) -> bool:
@@ -172,6 +172,10 @@ def _versions(cluster: Cluster) -> Versions:
 def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions, selection: Selection) -> list[LiveObject]:
     jobs = [(Resource(versions[kind], kind, job.metadata.name), job) for kind, each in found.items() for job in each]
     return [job for job in jobs if _is_run(job[1].metadata) and selection.includes(job[1].metadata.labels)]
+
+
+def _own(pods: list[kube.Pod], selection: Selection) -> list[kube.Pod]:
+    return [pod for pod in pods if selection.includes(pod.metadata.labels)]
 
 
 def _is_run(metadata: kube.Metadata) -> bool:

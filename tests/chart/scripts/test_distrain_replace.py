@@ -67,7 +67,7 @@ def job(kind: str, name: str, content: str | None, instance: str = "run1") -> Ob
 
 def run(kube: Kube, **options: str) -> subprocess.CompletedProcess[str]:
     message = kube.folder / "message"
-    given = {"content": "new", "instance": "run1", "message": str(message), **options}
+    given = {"content": "new", "instance": "run1", "resource": "mpijobs", "message": str(message), **options}
     arguments = [*(f"--{key}={value}" for key, value in given.items()), *(f"--object={name}" for name in OBJECTS)]
     return kube.run("distrain-replace", *arguments)
 
@@ -135,7 +135,7 @@ def test_job_of_the_same_name_that_is_not_the_releases_stays(kube: Kube, instanc
     assert cluster.deleted == []
 
 
-BY_HELM = {"meta.helm.sh/release-name": "run2"}
+BY_HELM, BY_OTHER = ({"meta.helm.sh/release-name": release} for release in ("run1", "run2"))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,8 @@ BY_HELM = {"meta.helm.sh/release-name": "run2"}
         pytest.param("run2", "run1", {}, False, id="job-of-another-release"),
         pytest.param(None, "application", {}, True, id="argo-cd-changed-the-label-of-an-older-job"),
         pytest.param(None, "run1", BY_HELM, True, id="older-job"),
-        pytest.param(None, "run2", BY_HELM, False, id="older-job-of-another-release"),
+        pytest.param(None, "application", BY_HELM, True, id="argo-cd-took-over-an-older-job"),
+        pytest.param(None, "run2", BY_OTHER, False, id="older-job-of-another-release"),
     ],
 )
 def test_job_is_recognized_although_argo_cd_changes_its_label(
@@ -158,6 +159,14 @@ def test_job_is_recognized_although_argo_cd_changes_its_label(
 
     assert run(kube).returncode == 0
     assert cluster.deleted == ([MPIJOB] if ended else [])
+
+
+def test_older_job_of_another_kind_may_belong_to_another_release(kube: Kube) -> None:
+    # The release run1 with the alias small names its MPIJob run1-small, as the release run1-small does.
+    kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old", "other")})
+
+    assert run(kube, resource="jobs").returncode == 0
+    assert cluster.deleted == []
 
 
 def test_job_that_is_being_deleted_is_waited_for(kube: Kube) -> None:
@@ -257,7 +266,9 @@ def test_right_that_is_missing_for_the_second_job_is_told_with_the_first_one_del
 
 def test_hook_that_is_stopped_after_the_delete_says_that_the_job_is_deleted(kube: Kube) -> None:
     kube.answer = Cluster({MPIJOB: job("MPIJob", "run1", "old")}, looks=1000)
-    process = kube.start("distrain-replace", "--content=new", "--instance=run1", f"--object={OBJECTS[0]}")
+    process = kube.start(
+        "distrain-replace", "--content=new", "--instance=run1", "--resource=mpijobs", f"--object={OBJECTS[0]}"
+    )
     # The requests are GET, DELETE, GET. The hook sends the second GET after it has read the answer to DELETE.
     wait_until("the hook waits for the job's end", lambda: len(kube.requests) > 2, seconds=60)
 

@@ -56,7 +56,9 @@ def test_program_of_an_unknown_user_has_a_name_and_a_home(monkeypatch: pytest.Mo
     monkeypatch.setattr(script.os, "getuid", lambda: UNKNOWN)
 
     assert script.unnamed_user({"HOME": "/nonexistent"}) == {"USER": f"user{UNKNOWN}", "HOME": "/tmp"}
-    assert script.unnamed_user({"HOME": "/nonexistent", "TMPDIR": "/scratch"})["HOME"] == "/scratch"
+    assert script.unnamed_user({"HOME": "/nonexistent", "TMPDIR": str(tmp_path)})["HOME"] == str(tmp_path)
+    for unusable in ("", "/nonexistent"):
+        assert script.unnamed_user({"HOME": "/nonexistent", "TMPDIR": unusable})["HOME"] == "/tmp"
     assert script.unnamed_user({"HOME": str(tmp_path), "USER": "me"}) == {"USER": "me", "HOME": str(tmp_path)}
 
 

@@ -226,8 +226,9 @@ def test_trainjob_that_is_not_there_is_answered_with_how_to_list_them(run: Run, 
 
 
 def test_job_of_a_release_is_answered_with_how_to_get_its_values(run: Run, with_job: FakeApi) -> None:
-    labels = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
-    with_job.answers[f"{JOBS}/mnist"] = _in_cluster(labels)
+    # Argo CD may have changed the label app.kubernetes.io/instance.
+    names = {"app.kubernetes.io/instance": "application", "distrain/instance": "run1"}
+    with_job.answers[f"{JOBS}/mnist"] = _in_cluster({"app.kubernetes.io/name": "distrain", **names})
 
     outcome = run("import", "pytorchjob/mnist")
 

@@ -117,6 +117,21 @@ def test_objects_of_the_run_are_saved_although_argo_cd_has_changed_their_label(
     assert (tmp_path / "report" / "configmaps.txt").read_text() == "run1-scripts\n"
 
 
+def test_pods_of_hooks_are_saved_by_the_label_that_argo_cd_does_not_change(
+    api: FakeApi, up: Kubelet, logs: Run, tmp_path: Path
+) -> None:
+    hooks = [_preflight("run1-1234abcd", "run1", by_argo="run2"), _preflight("run2-1234abcd", "run2", by_argo="run1")]
+    serve(api, live(MPI, labels={**LABELS, "distrain/instance": "run1"}), pods=[pod("launcher"), *hooks])
+    about = [hook["metadata"] for hook in hooks]
+    api.answers[f"{NAMESPACE}/events"] = [_event(each["name"], uid=each["uid"], name=each["name"]) for each in about]
+
+    logs("run1", "--save", str(tmp_path / "report"))
+
+    pods = [item["metadata"]["name"] for item in _items(tmp_path / "report", "pods.json")]
+    assert pods == ["run1-launcher", about[0]["name"]]
+    assert [event["reason"] for event in _items(tmp_path / "report", "events.json")] == [about[0]["name"]]
+
+
 def test_log_is_saved_with_times_and_odd_bytes(up: Kubelet, logs: Run, tmp_path: Path) -> None:
     logs("run1", "--save", str(tmp_path / "report"))
 
@@ -273,3 +288,10 @@ def test_logs_that_may_not_be_read_leave_the_objects(api: FakeApi, up: Kubelet, 
     assert "the log of run1-launcher cannot be read" in first
     assert first.endswith("(and 2 more)")
     assert "2 Pods" in last
+
+
+def _preflight(job: str, release: str, *, by_argo: str) -> Object:
+    found, name = pod("preflight", release=release), f"{job}-preflight-1a2b3c4d"
+    found["metadata"] |= {"name": name, "uid": name}
+    found["metadata"]["labels"] |= {"app.kubernetes.io/instance": by_argo, "distrain/instance": release}
+    return found

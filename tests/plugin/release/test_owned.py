@@ -48,20 +48,20 @@ def _owned_by_flux(running: Recorded) -> None:
     running.show(metadata={**running.job["metadata"], "labels": OF_FLUX})
 
 
-def _owned_by_argo(running: Recorded, helm: Object, application: str = "run1", **metadata: Any) -> None:
-    """Make the job part of an Argo CD Application whose Helm settings are `helm`.
+def _owned_by_argo(running: Recorded, helm: Object, application: str = "run1", **metadata: Any) -> Object:
+    """Make the job part of an Argo CD Application whose Helm settings are `helm`. Return the Application.
 
     Argo CD only renders the chart, so Helm has no record of a release.
     """
     running.api.answers[SECRETS] = releases()
     job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}
     running.api.answers[JOBS] = [job]
-    running.api.answers[APPLICATIONS] = [
-        {
-            "metadata": {"name": application, "namespace": "argocd"},
-            "spec": {"source": {**SOURCE, "helm": helm}, "destination": {"namespace": "team"}},
-        }
-    ]
+    made = {
+        "metadata": {"name": application, "namespace": "argocd"},
+        "spec": {"source": {**SOURCE, "helm": helm}, "destination": {"namespace": "team"}},
+    }
+    running.api.answers[APPLICATIONS] = [made]
+    return made
 
 
 RESCALE = ["rescale", "run1", "--workers", "3"]
@@ -208,15 +208,18 @@ def test_run_that_only_the_label_of_the_chart_marks_is_found_by_its_application(
     assert (outcome.code, outcome.err.startswith(f"{BY_ARGO}nothing was changed\n")) == (2, True)
 
 
+@pytest.mark.parametrize(("label", "namespace"), [("app", "argocd"), ("blue_app", "blue")])
 def test_run_whose_label_argo_cd_has_changed_is_found_by_the_application_of_the_label(
-    run: Run, running: Recorded
+    run: Run, running: Recorded, label: str, namespace: str
 ) -> None:
-    labels = {**running.job["metadata"]["labels"], "app.kubernetes.io/instance": "app", "distrain/instance": "run1"}
-    _owned_by_argo(running, {"valuesObject": VALUES}, "app", annotations={}, labels=labels)
+    labels = {**running.job["metadata"]["labels"], "app.kubernetes.io/instance": label, "distrain/instance": "run1"}
+    application = _owned_by_argo(running, {"valuesObject": VALUES}, "app", annotations={}, labels=labels)
+    application["metadata"]["namespace"] = namespace
+    running.api.answers[f"{Path(APPLICATIONS).parent}/namespaces/{namespace}/applications/app"] = application
 
     outcome = run(*RESCALE, "--yes")
 
-    words = "distrain: run1: belongs to Argo CD's Application app in namespace argocd"
+    words = f"distrain: run1: belongs to Argo CD's Application app in namespace {namespace}"
     assert (outcome.code, outcome.err.startswith(words)) == (2, True)
 
 

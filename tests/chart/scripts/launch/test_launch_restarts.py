@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import fcntl
 import json
 import os
@@ -11,8 +10,6 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 
@@ -44,21 +41,6 @@ def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) 
 
     assert code == 5, output
     assert bench.cause == "distrain: try 1 (the first of 3 failures within 3600 s; the last: try 3)"
-
-
-def test_hostfile_that_cannot_be_written_is_a_failure_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = pods.load("distrain-launch")
-    monkeypatch.setattr(module.signal, "signal", lambda *_: None)
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(module.tempfile, "mkdtemp", Mock(side_effect=full))
-    options, program = module.parse(["--rsh=kubexec", "--max-restarts=1", "true", "--", "train"])
-    run = module.Run(options, program, SimpleNamespace(unfit={}, pods={}), module.Restarts(1, 3600), False)
-    monkeypatch.setattr(run, "gather", Mock(return_value={"host": 1}))
-
-    started_again, ended = run.decide(*run.run_mpirun()), run.decide(*run.run_mpirun())
-
-    why = "the launcher cannot write its hostfile: No space left on device; free space for /tmp on its node"
-    assert (started_again, ended) == (None, (1, f"{why} (the first of 2 failures within 3600 s)", True))
 
 
 def test_failure_that_stays_the_same_is_reported_once(bench: Bench) -> None:

@@ -143,6 +143,32 @@ def test_workers_that_have_kept_different_states(tmp_path: Path, kept: list[str]
     assert load("distrain_keepers.py").earlier_state(way, str(tmp_path / "hostfile")) == found
 
 
+def test_restarts_stay_kept_if_the_disk_of_the_worker_is_full(tmp_path: Path) -> None:
+    keepers, program = load("distrain_keepers.py"), load("distrain_program.py")
+    hostfile = str(tmp_path / "hostfile")
+    Path(hostfile).write_text("0 slots=1\n")
+    no_room: list[bool] = []
+
+    def ask(command: str) -> str:
+        limits = "ulimit -f 0; trap '' XFSZ; " if no_room else ""
+        shell = ["sh", "-c", limits + command]
+        return subprocess.run(shell, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False).stdout
+
+    way = SimpleNamespace(tries_at_once=1, output=lambda _, command: ask(command), why_not_run=lambda _, c: ask(c))
+    restarts = program.Restarts(9, 3600)
+    for cause in ("first", "second"):
+        restarts.add(cause)
+        keepers.keep_restarts(way, hostfile, restarts)
+    keepers.keep_state(way, hostfile, keepers.AT_WORK)
+    no_room.append(True)
+    restarts.add("third")
+    keepers.keep_restarts(way, hostfile, restarts)
+
+    assert keepers.count_in(keepers.earlier_restarts(way, hostfile)) == 2
+    # The next launcher counts the failure that was not kept.
+    assert keepers.earlier_state(way, hostfile) == keepers.AT_WORK
+
+
 def test_state_is_kept_through_kubectl_before_mpirun_starts(bench: Bench) -> None:
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\nTMPDIR="{bench.folder}/worker" sh -c "$2"\n')
 

@@ -5,7 +5,9 @@ Also test the launcher's defaults.
 
 from __future__ import annotations
 
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -75,6 +77,37 @@ def test_reason_of_a_failed_command_is_its_last_line(
 
     for way in (ssh(module), kubexec(module, script(tmp_path / "agent", text))):
         assert (way.why_not_run("worker", "true"), way.output("worker", "true")) == (reason, output)
+
+
+@pytest.mark.parametrize("name", ["hostfile", "known_hosts"])
+def test_file_that_does_not_fit_on_the_disk_is_in_memory(
+    name: str, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This folder has no room for one of the files, because its name is taken.
+    (tmp_path / "disk" / "hostfile").mkdir(parents=True)
+    (tmp_path / "memory").mkdir()
+
+    def make_folder(prefix: str, dir: str = "") -> str:
+        return tempfile.mkdtemp(prefix=prefix, dir=dir) if dir else str(tmp_path / "disk")
+
+    monkeypatch.setattr(module, "MEMORY", str(tmp_path / "memory"))
+    monkeypatch.setattr(module, "tempfile", SimpleNamespace(mkdtemp=make_folder))
+
+    path = Path(module.own_file(name, "text\n"))
+
+    assert path.read_text() == "text\n"
+    assert path.is_relative_to(tmp_path / ("memory" if name == "hostfile" else "disk"))
+
+
+def test_launcher_finds_memory_if_no_folder_for_temporary_files_has_room(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
+
+    path = Path(module.own_file("hostfile", "a slots=1\n"))
+
+    assert (path.parents[1], path.read_text()) == (Path("/dev/shm"), "a slots=1\n")
+    shutil.rmtree(path.parent)
 
 
 def test_command_that_does_not_exist_is_named(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

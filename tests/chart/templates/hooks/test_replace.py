@@ -52,14 +52,15 @@ def test_pod_knows_the_jobs_content_and_what_the_job_may_be(helm: Path, values: 
 
     given = arguments(only(made(helm, *values), "Pod"))
 
-    assert given[:2] == [f"--content={content}", "--instance=run1"]
-    assert given[2:] == [
+    (resource,) = {f"{one['kind'].lower()}s" for one in jobs}
+    assert given[:3] == [f"--content={content}", "--instance=run1", f"--resource={resource}"]
+    assert given[3:] == [
         "--object=kubeflow.org/v2beta1/mpijobs/run1",
         *(f"--object=kubeflow.org/v1/{kind}/run1" for kind in ("pytorchjobs", "mxjobs", "tfjobs")),
         *(f"--object=batch/v1/jobs/run1-plain-{part}" for part in ("launcher", "worker", "keygen")),
     ]
     for job in jobs:
-        path = f"{job['apiVersion']}/{job['kind'].lower()}s/{job['metadata']['name']}"
+        path = f"{job['apiVersion']}/{resource}/{job['metadata']['name']}"
         assert f"--object={path}" in given
 
 
@@ -79,7 +80,7 @@ def test_account_may_get_and_delete_these_jobs_alone(helm: Path) -> None:
         for resource in rule["resources"]
         for name in rule["resourceNames"]
     }
-    objects = [argument.partition("=")[2].split("/") for argument in arguments(only(found, "Pod"))[2:]]
+    objects = [argument.partition("=")[2].split("/") for argument in arguments(only(found, "Pod"))[3:]]
 
     assert {tuple(rule["verbs"]) for rule in rules} == {("get", "delete")}
     assert allowed == {f"{group}/{plural}/{name}" for group, _, plural, name in objects}
