@@ -152,6 +152,25 @@ def test_first_five_lost_pods_are_to_be_deleted(capfd: pytest.CaptureFixture[str
     assert told == [f"run1-worker-{each}" for each in range(5)]
 
 
+def test_workers_are_told_to_end_until_all_have_heard_it(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hostfile").write_text("a slots=1\nb slots=1\n")
+    answers = {"a": iter([""]), "b": iter(["no answer", "no answer", ""])}
+    told = []
+
+    def why_not_run(host: str, command: str) -> str:
+        told.append((host, command))
+        return next(answers[host])
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: None))
+    monkeypatch.setattr(module, "signal", SimpleNamespace(signal=lambda *_: None, SIGTERM=None, SIG_IGN=None))
+
+    module.end_workers(SimpleNamespace(why_not_run=why_not_run, tries_at_once=1), str(tmp_path / "hostfile"), "USR1")
+
+    assert told == [(host, "kill -USR1 1") for host in "abbb"]
+
+
 def test_connection_has_three_seconds(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = []
 
