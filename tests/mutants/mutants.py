@@ -1,6 +1,6 @@
 """Create the mutants of a part, and draw a random sample of them.
 
-The same mutants of a line are drawn each time, until the line is edited.
+The same mutants are drawn each time. After an edit of a source file, other mutants of this file are drawn.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def digest(*texts: str) -> str:
 def drawn(part: Part) -> list[Mutant]:
     """Draw mutants of a part at random.
 
-    A mutant's position in the random order depends only on the seed and on the mutant's own lines.
+    A mutant's position in the random order depends only on the seed and on the mutant's source file.
     """
     found = [mutant for path in files_of(part.sources) for mutant in all_of(path)]
     found.sort(key=lambda mutant: digest(str(SEED), mutant.key, mutant.content))
