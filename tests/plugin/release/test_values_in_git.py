@@ -87,6 +87,11 @@ LARGER = {"workers": {"replicas": 4}}
             id="file-of-another-source",
         ),
         pytest.param(
+            {"sources": [{**CHART, "helm": {"valueFiles": ["$runs/team/run1.yaml"]}}]},
+            f"in team/run1.yaml of the source runs; {OF_CHART}",
+            id="file-of-a-source-that-is-missing",
+        ),
+        pytest.param(
             {"source": {**CHART, "helm": {"valueFiles": ["values.yaml", "../../runs/run1.yaml"]}}},
             f"in runs/run1.yaml of {CHART['repoURL']}, revision v1; {OF_CHART}",
             id="file-above-the-chart",
