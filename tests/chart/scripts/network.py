@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -73,7 +72,8 @@ class Network:
 def make_network(workers: int, version: int = 4) -> Iterator[Network]:
     """Create the network of a launcher and some workers, and remove it at the end. Needs root."""
     with make_pod() as pod:
-        network = Network(pod, f"distrain-{os.getpid()}", version)
+        # A test that was killed may have left its namespaces, so their names must differ from those of all earlier tests.
+        network = Network(pod, f"distrain-{pod.folder.name}", version)
         if version == 6:
             lines = [f"{network.address(number)} {network.host(number)}\n" for number in range(workers)]
             (pod.folder / "hosts").write_text("::1 localhost\n" + "".join(lines))
