@@ -72,7 +72,7 @@ class Network:
 def make_network(workers: int, version: int = 4) -> Iterator[Network]:
     """Create the network of a launcher and some workers, and remove it at the end. Needs root."""
     with make_pod() as pod:
-        # A test that was killed may have left its namespaces, so their names must differ from those of all earlier tests.
+        # A killed test may have left its namespaces. So no two tests use the same names.
         network = Network(pod, f"distrain-{pod.folder.name}", version)
         if version == 6:
             lines = [f"{network.address(number)} {network.host(number)}\n" for number in range(workers)]
