@@ -171,6 +171,20 @@ def test_workers_are_told_to_end_until_all_have_heard_it(
     assert told == [(host, "kill -USR1 1") for host in "abbb"]
 
 
+def test_workers_that_were_not_told_to_end_in_time_are_named(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hostfile").write_text("a slots=1\nb slots=1\n")
+    now = iter([0.0, 29.0, 30.0, 30.0])
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(module, "signal", SimpleNamespace(signal=lambda *_: None, SIGTERM=None, SIG_IGN=None))
+    way = SimpleNamespace(why_not_run=lambda *_: "", tries_at_once=1)
+
+    module.end_workers(way, str(tmp_path / "hostfile"), "USR1")
+
+    assert "1 of 2 workers could not be asked to end: b (no time left); delete their pods" in capfd.readouterr().err
+
+
 def test_connection_has_three_seconds(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = []
 
