@@ -120,12 +120,20 @@ PARTS = (
         "chart's rules",
         50,
         (f"{TEMPLATES}/validate/*.tpl",),
-        (
-            "tests/chart/templates/validation/test_*.py",
-            "tests/chart/templates/hooks/test_preflight.py",
-            "tests/chart/templates/kinds/test_kinds.py",
-            "tests/chart/templates/test_podmonitor.py",
-            "tests/chart/templates/test_rbac.py",
+        tuple(
+            f"tests/chart/templates/{name}.py"
+            for name in (
+                "validation/test_*",
+                "delivery/test_delivery",
+                "hooks/test_preflight",
+                "kinds/test_kinds",
+                "objects/test_*",
+                "pods/test_networks",
+                "pods/test_s3",
+                "test_podmonitor",
+                "test_rbac",
+                "umbrella/test_*",
+            )
         ),
         is_traced=False,
     ),
