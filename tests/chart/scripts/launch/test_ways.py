@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import socket
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -183,6 +184,17 @@ def test_workers_that_were_not_told_to_end_in_time_are_named(
     module.end_workers(way, str(tmp_path / "hostfile"), "USR1")
 
     assert "1 of 2 workers could not be asked to end: b (no time left); delete their pods" in capfd.readouterr().err
+
+
+def test_check_of_a_worker_greets_its_sshd(module: ModuleType) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+        answer = pool.submit(ssh(module, server.getsockname()[1]).why_no_answer, "127.0.0.1")
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as received:
+            connection.sendall(b"SSH-2.0-test\r\n")
+            greeting = received.readline()
+
+        assert (greeting, answer.result()) == (b"SSH-2.0-distrain\r\n", "")
 
 
 def test_connection_has_three_seconds(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

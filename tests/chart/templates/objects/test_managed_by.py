@@ -63,3 +63,4 @@ def test_check_before_an_install_is_refused_as_it_would_judge_the_wrong_cluster(
     words = refusal(helm, *set_arguments(*MANAGED, "preflight.enabled=true"))
 
     assert "distrain: preflight.enabled: is true, but job.managedBy lets the job run in another cluster" in words
+    assert "; set preflight.enabled to false" in words
