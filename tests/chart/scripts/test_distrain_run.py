@@ -31,6 +31,16 @@ def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> No
     assert "starting again (restart 2 of 2 in 3600 s): sh ended with exit code 1; this pod's log says why" in output
 
 
+def test_programs_of_other_pods_have_two_seconds_to_end_before_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, pauses = load("distrain-run"), list[float]()
+    ends = iter([(module.Ended(1, "a failure", True), "", ""), (module.Ended(0, "", False), "", "")])
+    monkeypatch.setattr(module, "run", lambda *_: next(ends))
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=pauses.append, monotonic=lambda: 0.0))
+
+    assert module.work(SimpleNamespace(), [], module.Restarts(1, 3600), False) == 0
+    assert pauses == [2]
+
+
 def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
 

@@ -57,6 +57,20 @@ def test_run_goes_on_without_workers_that_left_before_the_list_says_so(workers: 
     assert ASKED not in said
 
 
+def test_run_whose_workers_are_listed_again_before_the_ranks_have_stopped_says_so(workers: Workers) -> None:
+    slow = TRAINING.replace("rm stop && exit 143", "rm stop && while ! test -e back; do sleep 0.02; done && exit 143")
+    launcher = workers.start(0, 1, program=slow)
+    workers.list(0)
+    follow(launcher, ASKED + "1 workers leave")
+
+    workers.list(0, 1)
+    (workers.bench.folder / "back").touch()
+
+    follow(launcher, f"starting again on the same number of workers {BOUNDARY}")
+    follow(launcher, "training on 4")
+    workers.finish(launcher)
+
+
 def test_run_follows_one_change_after_another(workers: Workers) -> None:
     launcher = workers.start(0, 1)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.chart.scripts.launch.workers import ASKED, LIVE, Workers, address
 from tests.chart.scripts.launching import TRAINING, follow
 
@@ -44,6 +46,23 @@ def test_ranks_that_sigterm_ends_have_stopped_at_no_step(workers: Workers) -> No
 
     assert launcher.wait(timeout=300) == 143
     assert workers.bench.cause == "distrain: stopped by SIGTERM; rank 0 was ended by signal 15"
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [
+        pytest.param("echo distrain: cannot save; exit 5", "cannot save", id="named"),
+        pytest.param("exit 5", "stopped by SIGTERM; mpirun ended with exit code 5", id="code"),
+    ],
+)
+def test_ranks_that_fail_after_sigterm_have_a_cause(workers: Workers, end: str, cause: str) -> None:
+    fails = TRAINING.replace("rm stop && exit 143", f"rm stop && {{ {end}; }}")
+    launcher = workers.start(0, program=fails)
+
+    launcher.terminate()
+
+    assert launcher.wait(timeout=300) == 143
+    assert workers.bench.cause == f"distrain: {cause}"
 
 
 def test_sigterm_asks_for_a_stop_at_a_step_boundary(workers: Workers) -> None:
