@@ -112,7 +112,7 @@ PARTS = (
         (f"{FILES}/distrain-worker", f"{FILES}/distrain_program.py", f"{FILES}/distrain_keepers.py"),
         (
             "tests/chart/scripts/worker/test_*.py",
-            *(f"tests/chart/scripts/test_{name}.py" for name in ("program", "supervised", "distrain_run")),
+            *(f"tests/chart/scripts/test_{name}.py" for name in ("program", "supervised", "distrain_*run")),
         ),
         is_traced=False,
     ),

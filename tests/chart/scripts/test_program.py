@@ -43,6 +43,27 @@ def test_program_that_the_script_itself_kills_is_not_out_of_memory(monkeypatch: 
     assert program.end() == (137, "sleep ended with exit code 137; this pod's log says why", False)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r"])
+def test_cause_is_known_as_soon_as_its_line_ends(end: bytes) -> None:
+    program = load("distrain_program.py").Program(["true"], dict(os.environ), ["train.py"])
+
+    program.look_for_cause(b"distrain: no mem")
+    before = program.cause
+    program.look_for_cause(b"ory" + end)
+
+    assert (before, program.cause) == ("", "no memory")
+    assert program.end().code == 0
+
+
+def test_script_whose_last_words_fail_too_has_failed() -> None:
+    module = load("distrain_program.py")
+
+    def fail(*_: object) -> int:
+        raise OSError
+
+    assert module.run_as_child(fail, module.Restarts(1, 3600), lambda _: None, fail) == 1
+
+
 def test_program_is_told_to_stop_once() -> None:
     module = load("distrain_program.py")
     program = module.Program(["sleep", "60"], dict(os.environ), ["train.py"])
@@ -84,6 +105,18 @@ def test_first_and_last_cause_of_the_failures_are_taken_up() -> None:
 
     assert [cause for _, cause in later.failures] == ["first", "third", "third"]
     assert later.cause() == "first (the first of 3 failures within 3600 s; the last: third)"
+
+
+def test_next_launcher_learns_of_the_newest_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain_program.py")
+    monkeypatch.setattr(module, "MOST_KEPT", 2)
+    earlier, later = (module.Restarts(9, 3600) for _ in range(2))
+    for cause in ("first", "second", "third"):
+        earlier.add(cause)
+
+    later.take_up(earlier.as_text())
+
+    assert [cause for _, cause in later.failures] == ["second", "third"]
 
 
 def test_failures_are_counted_anew_when_the_memory_for_them_is_full(monkeypatch: pytest.MonkeyPatch) -> None:

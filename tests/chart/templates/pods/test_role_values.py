@@ -296,6 +296,7 @@ def test_capabilities_are_added_to_those_of_the_chart(helm: Path, tmp_path: Path
     privileged = rendered(helm, "mpijob-v2beta1", rdma + more, tmp_path).container("Worker")
 
     assert restricted["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+    assert restricted["securityContext"]["allowPrivilegeEscalation"] is False
     assert privileged["securityContext"]["capabilities"] == {"add": ["IPC_LOCK", "SYS_PTRACE"]}
 
 
