@@ -12,6 +12,12 @@ from tests.chart.scripts.launching import Bench, greeting_server
 from tests.chart.scripts.pods import Pod
 
 
+@pytest.fixture(autouse=True)
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Python buffer the output of the scripts, as it does in the pods."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
 @pytest.fixture(scope="module")
 def pod() -> Iterator[Pod]:
     with pods.make_pod() as pod:

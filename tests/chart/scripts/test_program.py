@@ -72,6 +72,8 @@ def test_program_is_told_to_stop_once() -> None:
 
     assert told == [True, False]
     assert program.end().code == 143
+    # A later process may have the same id.
+    assert program.killer.finished.is_set()
 
 
 def test_last_failure_is_named_even_if_it_has_left_the_window() -> None:
@@ -117,6 +119,15 @@ def test_next_launcher_learns_of_the_newest_failures(monkeypatch: pytest.MonkeyP
     later.take_up(earlier.as_text())
 
     assert [cause for _, cause in later.failures] == ["second", "third"]
+
+
+@pytest.mark.parametrize(("window", "count"), [(1000, 0), (4000, 1)])
+def test_failure_of_an_earlier_launcher_keeps_its_time(window: float, count: int) -> None:
+    restarts = load("distrain_program.py").Restarts(9, window)
+
+    restarts.take_up(json.dumps([[time.time() - 3000], "a cause", "a cause"]))
+
+    assert len(restarts.failures) == count
 
 
 def test_failures_are_counted_anew_when_the_memory_for_them_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
