@@ -152,8 +152,7 @@ def _runtime(request: Request, job: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _refuse_release(job: dict[str, Any], origin: str, helm_flags: str) -> None:
-    labels = (job.get("metadata") or {}).get("labels") or {}
-    if release := instance_of(labels):
+    if release := instance_of((job.get("metadata") or {}).get("labels")):
         words = f"`helm {helm_flags} get values {release}` prints its values"
         raise ValuesError(f"{origin}: is the job of the release {release}; {words}")
 

@@ -75,7 +75,7 @@ def is_being_replaced(cluster: Cluster, release: str) -> bool:
     """Tell whether Helm is about to create another job: a hook's pod is running, or the release's status is pending."""
     namespace, pods = cluster.target.namespace, list[kube.Pod]()
     with contextlib.suppress(UnreachableError):
-        pods = [pod for pod in cluster.chart_pods(namespace) if Selection(release).includes(pod.metadata.labels)]
+        pods = Selection(release).own(cluster.chart_pods(namespace))
     pending = "status in (pending-upgrade,pending-rollback)"
     secrets = paths.of_kind("v1", "Secret", namespace)
     return any(map(_replaces, pods)) or bool(_list(cluster, secrets, f"owner=helm,name={release},{pending}"))
@@ -131,7 +131,7 @@ def _config_maps(cluster: Cluster, release: str) -> list[kube.Named] | None:
     """Return the metadata of the release's ConfigMaps, or None if the user has no permission to list them."""
     selection, path = Selection(release), paths.of_kind("v1", "ConfigMap", cluster.target.namespace)
     found = _list(cluster, path, selection.selector("ConfigMap"))
-    return None if found is None else [each for each in found if selection.includes(each.metadata.labels)]
+    return None if found is None else selection.own(found)
 
 
 def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:

@@ -6,7 +6,7 @@ There is one list, or one watch, for each kind of object.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distrain import kube
@@ -27,6 +27,7 @@ from distrain.workload.wording import listed
 SILENCE_SECONDS = 60.0
 
 T = TypeVar("T")
+Each = TypeVar("Each", kube.Pod, kube.Named)
 Versions = Mapping[str, str]
 
 
@@ -94,6 +95,10 @@ class Selection(NamedTuple):
         """Tell from the labels of an object that was selected with `selector` whether it is of the release."""
         return not self.release or instance_of(labels) == self.release
 
+    def own(self, found: Iterable[Each]) -> list[Each]:
+        """Return the objects of the release among objects that were selected with `selector`."""
+        return [each for each in found if self.includes(each.metadata.labels)]
+
 
 class Lists:
     """Reads each list once, and all lists at the same time."""
@@ -114,7 +119,7 @@ class Lists:
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
-        return _own(unread.tolerate(self._pods.result, none), self._selection)
+        return self._selection.own(unread.tolerate(self._pods.result, none))
 
 
 class Watches:
@@ -139,7 +144,7 @@ class Watches:
 
     def pods(self, unread: Unread) -> list[kube.Pod]:
         none: list[kube.Pod] = []
-        return _own(unread.tolerate(self._pods.items, none), self._selection)
+        return self._selection.own(unread.tolerate(self._pods.items, none))
 
     @property
     def has_answered(self) -> bool:
@@ -172,10 +177,6 @@ def _versions(cluster: Cluster) -> Versions:
 def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions, selection: Selection) -> list[LiveObject]:
     jobs = [(Resource(versions[kind], kind, job.metadata.name), job) for kind, each in found.items() for job in each]
     return [job for job in jobs if _is_run(job[1].metadata) and selection.includes(job[1].metadata.labels)]
-
-
-def _own(pods: list[kube.Pod], selection: Selection) -> list[kube.Pod]:
-    return [pod for pod in pods if selection.includes(pod.metadata.labels)]
 
 
 def _is_run(metadata: kube.Metadata) -> bool:

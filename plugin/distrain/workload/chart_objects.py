@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL, Job
 
-# INSTANCE_LABEL is Argo CD's default for the label with which it tracks the objects that it creates. It then replaces
-# the chart's value by the name of the Application, but never changes OWN_LABEL. The pods of a job have no OWN_LABEL,
-# because Argo CD does not create them.
+# If Argo CD tracks the objects that it creates by a label, it replaces the value of INSTANCE_LABEL by the name of the
+# Application. It never changes OWN_LABEL. Argo CD does not create the pods of a job, so their INSTANCE_LABEL keeps its
+# value, and they need no OWN_LABEL.
 OWN_LABEL = "distrain/instance"
 S3_KEY = "AWS_ACCESS_KEY_ID"
 
@@ -19,7 +19,7 @@ def is_of_chart(labels: Mapping[str, str]) -> bool:
 
 
 def instance_of(labels: Mapping[str, str] | None) -> str:
-    """Return the release that the labels of an object or a pod name, or "" if they are not labels of the chart."""
+    """Return the release of an object or a pod with these labels. Return "" if the chart has not set the labels."""
     labels = labels or {}
     return labels.get(OWN_LABEL, labels.get(INSTANCE_LABEL, "")) if is_of_chart(labels) else ""
 

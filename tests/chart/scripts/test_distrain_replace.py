@@ -162,7 +162,7 @@ def test_job_is_recognized_although_argo_cd_changes_its_label(
 
 
 def test_older_job_of_another_kind_may_belong_to_another_release(kube: Kube) -> None:
-    # The release run1 with the alias small names its MPIJob run1-small, as the release run1-small does.
+    # Two releases may name their MPIJob run1-small: run1 with the alias small, and run1-small.
     kube.answer = cluster = Cluster({MPIJOB: job("MPIJob", "run1", "old", "other")})
 
     assert run(kube, resource="jobs").returncode == 0

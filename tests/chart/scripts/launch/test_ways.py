@@ -84,7 +84,7 @@ def test_reason_of_a_failed_command_is_its_last_line(
 def test_file_that_does_not_fit_on_the_disk_is_in_memory(
     name: str, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # This folder has no room for one of the files, because its name is taken.
+    # The file hostfile cannot be written here, as on a full disk, because a folder has its name.
     (tmp_path / "disk" / "hostfile").mkdir(parents=True)
     (tmp_path / "memory").mkdir()
 
